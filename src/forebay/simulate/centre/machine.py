@@ -113,12 +113,10 @@ class Centre(Table):
             name=self.name[:16],
             targets=self.capacity.osts,
             target_bandwidth=_without_requests(self.capacity.write / self.capacity.osts),
-            random_share=0.7,
             process_bandwidth=self.client.process,
             node_bandwidth=self.client.node,
             processes_per_node=self.compute.processes,
             aggregator_per_target=True,
-            pack_bandwidth=3e9,
             noise=0.0,
         )
 

@@ -18,20 +18,9 @@ from forebay.model.kernels import Array, kernel
 from forebay.model.layout import ANY, Target
 from forebay.model.ledger import book, has_room, ledger, shorten, widen
 from forebay.model.system import Platform, System
+from forebay.simulate.centre import engine
 from forebay.simulate.centre.draw import App, Drawn
-from forebay.simulate.centre.engine import (
-    DRAINED,
-    DRAINS,
-    ENDED,
-    EVENTS,
-    FLASH_PART,
-    NO_SEAT,
-    NOTHING,
-    WHO,
-    State,
-    advance,
-    state,
-)
+from forebay.simulate.centre.engine import DRAINS, FLASH_PART
 from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.request_gains import Gain, gain_of
@@ -77,7 +66,7 @@ class _Month:
         self._space = Space(centre.platform, find("storage", policies.storage), int(policies.split), seed)
         self._rng = np.random.default_rng([seed, 1])
         self._first = np.random.default_rng([seed, 2]).integers(centre.targets, size=drawn.jobs.size)
-        self._state: State = state(
+        self._state = engine.state(
             drawn.jobs.copy(), drawn.start, centre.targets, centre.flash.osts, centre.capacity.pools
         )
         self._running: dict[int, Laid] = {}
@@ -104,15 +93,15 @@ class _Month:
             pools=s.jobs["pools"].copy(),
             moved=s.moved.copy(),
             refused=self._space.refused,
-            events=int(s.counters[EVENTS]),
+            events=int(s.counters[engine.EVENTS]),
         )
 
     def _advance(self, until: float) -> None:
-        while (event := advance(self._state, until)) != NOTHING:
-            if event == NO_SEAT:
+        while (event := engine.advance(self._state, until)) != engine.NOTHING:
+            if event == engine.NO_SEAT:
                 self._state = self._state._replace(flows=with_more_seats(self._state.flows))
             else:
-                self._end(event, int(self._state.counters[WHO]))
+                self._end(event, int(self._state.counters[engine.WHO]))
 
     def _app(self, j: int) -> App:
         return self._drawn.apps[int(self._drawn.app[j])]
@@ -132,12 +121,12 @@ class _Month:
     def _end(self, event: int, j: int) -> None:
         """A job has ENDED, or what it left in the burst buffer is DRAINED."""
         s = self._state
-        if event == ENDED:
+        if event == engine.ENDED:
             self._note(j, self._running.pop(j))
             if ALLOCATE in self._on:
                 del self._seen[j]
                 self._share_out()
-        if event == DRAINED or not s.draining[j].any():
+        if event == engine.DRAINED or not s.draining[j].any():
             self._space.release(j, max(float(s.jobs[j]["end"]), float(s.flows.resources["since"].max())))
 
     def _lay(self, j: int, before: Laid, now: Laid) -> None:

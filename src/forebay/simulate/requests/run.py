@@ -17,21 +17,8 @@ from forebay.model.layout import KIB
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
-from forebay.simulate.requests.events import (
-    FROM_PERIODS,
-    FROM_SERVERS,
-    LANE,
-    LAYER,
-    MEMORY,
-    NEVER,
-    PART,
-    QUANTILES,
-    State,
-    advance,
-    end_period,
-    new_rings,
-    start,
-)
+from forebay.simulate.requests import events
+from forebay.simulate.requests.events import NEVER, QUANTILES, State
 from forebay.simulate.requests.servers import Contended, Server, built_in
 from forebay.simulate.requests.workload import Workload
 
@@ -110,7 +97,7 @@ class Simulation:
         rng = np.random.default_rng([seed % 2**32, 0])
         starts = np.concatenate([workload.starts(rng) for workload in workloads])
         for process in np.argsort(starts, kind="stable"):
-            start(self._state, starts[process], process)
+            events.start(self._state, starts[process], process)
 
     @property
     def is_over(self) -> bool:
@@ -136,13 +123,13 @@ class Simulation:
         with warnings.catch_warnings():
             # A model of the user's own can't be kept on disk, which numba warns of.
             warnings.simplefilter("ignore")
-            advance(self._choose, self._time, self._state, until)
+            events.advance(self._choose, self._time, self._state, until)
         self._now = int(self._layer["now"]) if self.is_over else until
 
     def end_period(self, now: int) -> None:
         """A period ends at that time (nanoseconds), even if the run has ended before; does nothing twice."""
-        if self._state.when[FROM_PERIODS] <= now:
-            end_period(self._state, now)
+        if self._state.when[events.FROM_PERIODS] <= now:
+            events.end_period(self._state, now)
 
     def set_window(self, window: int) -> None:
         """Nanoseconds, on all I/O nodes."""
@@ -159,7 +146,7 @@ class Simulation:
         """After the end."""
         layer, processes = self._layer, self.processes
         ended = int(layer["rows"])
-        end_period(self._state, int(layer["now"]))
+        events.end_period(self._state, int(layer["now"]))
         return Outcome(
             seconds=int(layer["end"]) / NANO,
             bytes=int((processes["requests"] * processes["size"]).sum()),
@@ -189,17 +176,17 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
     processes = _processes(layer, workloads)
     each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
     slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)
-    record, lanes = np.zeros(1, dtype=LAYER), np.zeros((servers, model.lanes), dtype=LANE)
+    record, lanes = np.zeros(1, dtype=events.LAYER), np.zeros((servers, model.lanes), dtype=events.LANE)
     record["nodes"], record["servers"], record["lanes"], record["slots"] = nodes, servers, model.lanes, slots
     record["stripe"], record["period"], record["left"] = layer.stripe, period, processes["requests"].sum()
     for name in ("to_client", "to_server", "reading", "writing"):
         record[name] = round(getattr(layer, name) * NANO)
     record["thinks"] = processes["think"].any()
     lanes["until"] = NEVER
-    when = np.full(FROM_SERVERS + servers, NEVER)
-    when[FROM_PERIODS] = period
-    process_rings, process_cells = new_rings(2 + nodes, len(processes))
-    message_rings, message_cells = new_rings(2 + servers, nodes * min(slots, layer.in_flight))
+    when = np.full(events.FROM_SERVERS + servers, NEVER)
+    when[events.FROM_PERIODS] = period
+    process_rings, process_cells = events.new_rings(2 + nodes, len(processes))
+    message_rings, message_cells = events.new_rings(2 + servers, nodes * min(slots, layer.in_flight))
     queues = [
         new_queue(
             layer.scheduler,
@@ -220,9 +207,9 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
         enters=np.full(nodes, NEVER),
         wakes=np.full(nodes, NEVER),
         processes=processes,
-        parts=np.zeros(nodes * slots, dtype=PART),
+        parts=np.zeros(nodes * slots, dtype=events.PART),
         lanes=lanes,
-        memories=np.full((servers, MEMORY), -1),
+        memories=np.full((servers, events.MEMORY), -1),
         present=np.zeros((servers, nodes + 1), dtype=np.int64),
         process_rings=process_rings,
         process_cells=process_cells,

@@ -15,7 +15,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.machine import DiskSpec
 from forebay.decide.grants.rules import GrantRules
-from forebay.model.grant import Ask, Grant, State
+from forebay.model.grant import Ask, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,16 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One request under both policies."""
+
+    ask: Ask
+    asked: float
+    then: Decided
+    now: Decided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """All requests under one policy. `waited` is the mean over those granted, in seconds."""
 
@@ -38,16 +48,6 @@ class Side:
     waiting: int
     bytes: int
     waited: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One request under both policies."""
-
-    ask: Ask
-    asked: float
-    then: Decided
-    now: Decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,40 +93,48 @@ class _Past:
         """How a request fares, and what was asked of the service, by an event that is about to be applied."""
         self.end = max(self.end, event.at)
         judge(self.decided, event, self.asked)
-        if isinstance(event, ev.Extended):
-            self.actions.append((event.at, partial(_extend, event.grant, event.end - self._grant(event.grant).end)))
-        elif isinstance(event, ev.Ended) and self._grant(event.grant).state is State.QUEUED:
-            self.actions.append((event.at, partial(_withdraw, event.grant)))
         for command in self._commands(event):
             self._do(event.at, command)
-        if isinstance(event, ev.Asked):
-            self.asked[event.ask.grant] = event
-        elif isinstance(event, ev.PolicyChanged):
-            self.policies.append(event.policy)
-        elif isinstance(event, ev.Releasing | ev.Ended):
-            grant = self._grant(event.grant)
-            if grant.start and grant.state is not State.RELEASING and event.at < grant.end:
-                self.held[event.grant] = event.at - grant.start
-
-    def _grant(self, name: str) -> Grant:
-        return self._control.grant(name)
+        match event:
+            case ev.Asked():
+                self.asked[event.ask.grant] = event
+            case ev.PolicyChanged():
+                self.policies.append(event.policy)
+            case ev.Extended():
+                more = event.end - self._control.grant(event.grant).end
+                self.actions.append((event.at, partial(_extend, event.grant, more)))
+            case ev.Releasing() | ev.Ended():
+                grant = self._control.grant(event.grant)
+                if isinstance(event, ev.Ended) and grant.state is State.QUEUED:
+                    self.actions.append((event.at, partial(_withdraw, event.grant)))
+                if grant.start and grant.state is not State.RELEASING and event.at < grant.end:
+                    self.held[event.grant] = event.at - grant.start
 
     def _commands(self, event: ev.Event) -> Iterator[co.Command]:
         """What the event was led to by; nothing for what the service did by itself."""
         match event:
             case ev.Asked():
                 yield co.Request(caller=co.SERVICE, ask=event.ask)
-            case ev.NodeRegistered() | ev.DiskRegistered() | ev.DiskVanished():
-                yield self._register(event)
-                yield from self._reopen_disk(event)
+            case ev.NodeRegistered():
+                self._nodes[event.node] = event, self._nodes.get(event.node, (event, {}))[1]
+                yield self._register(event.node)
+            case ev.DiskRegistered():
+                self._nodes[event.node][1][event.disk.name] = event.disk
+                yield self._register(event.node)
+                yield from self._reopen_disk(f"{event.node}/{event.disk.name}", suspended=False)
+            case ev.DiskVanished():
+                node, _, disk = event.disk.partition("/")
+                self._nodes[node][1].pop(disk, None)
+                yield self._register(node)
+                yield from self._reopen_disk(event.disk)
+            case ev.DiskResumed():
+                yield from self._reopen_disk(event.disk)
             case ev.NodeSilent():
                 yield co.Silent(caller=co.SERVICE, node=event.node)
             case ev.NodeAnswered():
                 yield co.Seen(caller=co.Caller(role="agent", node=event.node), node=event.node)
             case ev.DiskSuspended() | ev.DiskUnseen():  # whichever policy decides, nothing could be put there
                 yield co.Drain(caller=co.SERVICE, what=event.disk)
-            case ev.DiskResumed():
-                yield from self._reopen_disk(event)
             case ev.Drained():
                 yield co.Drain(caller=co.SERVICE, what=event.what)
             case ev.Undrained():
@@ -136,17 +144,8 @@ class _Past:
             case ev.PolicyChanged() if self._same_policy:
                 yield co.ChangePolicy(caller=co.SERVICE, policy=event.policy)
 
-    def _register(self, event: ev.NodeRegistered | ev.DiskRegistered | ev.DiskVanished) -> co.Command:
-        """The node that the event is about, as its agent would describe it now."""
-        if isinstance(event, ev.NodeRegistered):
-            name = event.node
-            self._nodes[name] = event, self._nodes.get(name, (event, {}))[1]
-        elif isinstance(event, ev.DiskRegistered):
-            name = event.node
-            self._nodes[name][1][event.disk.name] = event.disk
-        else:
-            name, _, disk = event.disk.partition("/")
-            self._nodes[name][1].pop(disk, None)
+    def _register(self, name: str) -> co.Command:
+        """The node as its agent would describe it now."""
         node, disks = self._nodes[name]
         return co.Register(
             caller=co.Caller(role="agent", node=name),
@@ -156,18 +155,13 @@ class _Past:
             disks=tuple(disks.values()),
         )
 
-    def _reopen_disk(self, event: ev.Event) -> Iterator[co.Command]:
+    def _reopen_disk(self, key: str, *, suspended: bool = True) -> Iterator[co.Command]:
         """What was closed because it did not work is open again, unless an administrator has drained it."""
-        disks = self._control.tables.disks
-        if isinstance(event, ev.DiskRegistered):
-            disk = disks.get(f"{event.node}/{event.disk.name}")
-            is_open = disk is not None and disk.unseen != "" and disk.suspension is None
-        elif isinstance(event, ev.DiskVanished | ev.DiskResumed):
-            disk = disks.get(event.disk)
-            is_open = disk is not None and (disk.unseen != "" or disk.suspension is not None)
-        else:
+        disk = self._control.tables.disks.get(key)
+        if disk is None or disk.drained:
             return
-        if disk is not None and is_open and not disk.drained:
+        is_suspended = disk.suspension is not None
+        if (disk.unseen != "" or is_suspended) if suspended else (disk.unseen != "" and not is_suspended):
             yield co.Undrain(caller=co.SERVICE, what=disk.key)
 
 

@@ -21,18 +21,8 @@ from forebay.model.kernels import Array
 from forebay.model.ledger import Ledger, ledger, widen
 from forebay.model.request import Requests
 from forebay.model.system import Platform
+from forebay.simulate.storage import plan as planning
 from forebay.simulate.storage.feedback import advance, expect, jobs, with_seats
-from forebay.simulate.storage.plan import (
-    ANSWER,
-    CURSOR,
-    GRANTED,
-    MORE_PARTS,
-    MORE_ROOM,
-    MORE_SEATS,
-    VERDICT,
-    Plan,
-    decide,
-)
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.usage import Usage, replay, usage
 
@@ -82,7 +72,7 @@ def run_storage(
     if feedback is None:
         session.decide_until(len(requests))
         ends = session.plan.verdicts["start"] + (requests.duration % DAY if rules.letter else requests.duration)
-        granted = np.flatnonzero(session.plan.verdicts["state"] == GRANTED)
+        granted = np.flatnonzero(session.plan.verdicts["state"] == planning.GRANTED)
         by_start = granted[np.argsort(session.plan.verdicts["start"][granted], kind="stable")]
         by_end = by_start[np.argsort(ends[by_start], kind="stable")]
         replay(session.ledger, use, session.plan, by_start, by_end, ends, rules.letter)
@@ -119,30 +109,27 @@ class _Session:
         self, space: Ledger, policy: Policy, rules: Rules, asks: Array, seed: int, progress: Callable[[float], None]
     ) -> None:
         self.ledger, self.asks = space, asks
-        self.plan = Plan(
-            verdicts=np.zeros(len(asks), dtype=VERDICT),
+        self.plan = planning.Plan(
+            verdicts=np.zeros(len(asks), dtype=planning.VERDICT),
             parts=np.zeros(len(asks) + len(asks) // 2 + 1000, dtype=PART),
-            cursor=np.zeros(1, dtype=CURSOR),
+            cursor=np.zeros(1, dtype=planning.CURSOR),
         )
         self._turn = turn(space, seed=seed, letter=rules.letter)
         self._policy, self._progress = policy, progress
         self._switches = (number(policy), rules.letter, rules.split, rules.tries, rules.interval)
-
-    def widen(self) -> None:
-        self.ledger = widen(self.ledger)
 
     def decide_until(self, last: int) -> None:
         """Decide all requests before number `last`."""
         cursor = self.plan.cursor[0]
         while cursor["request"] < last:
             until = min(last, int(cursor["request"]) + REQUESTS_PER_SLICE)
-            wanted = decide(self.ledger, self._turn, self.asks, until, self.plan, *self._switches)
-            if wanted == MORE_ROOM:
-                self.widen()
-            elif wanted == MORE_PARTS:
+            wanted = planning.decide(self.ledger, self._turn, self.asks, until, self.plan, *self._switches)
+            if wanted == planning.MORE_ROOM:
+                self.ledger = widen(self.ledger)
+            elif wanted == planning.MORE_PARTS:
                 more = np.zeros(self.plan.parts.size + self._turn.share.size, dtype=PART)
                 self.plan = self.plan._replace(parts=np.concatenate([self.plan.parts, more]))
-            elif wanted == ANSWER:
+            elif wanted == planning.ANSWER:
                 cursor["answer"], cursor["answered"] = self._ask_policy(cursor), True
             self._progress(int(cursor["request"]))
 
@@ -164,9 +151,9 @@ def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volume
     while True:
         now = horizons[decided] if decided < horizons.size else np.inf
         wanted = advance(state, session.ledger, use, session.plan, session.asks, feedback.phases, now)
-        if wanted == MORE_ROOM:
-            session.widen()
-        elif wanted == MORE_SEATS:
+        if wanted == planning.MORE_ROOM:
+            session.ledger = widen(session.ledger)
+        elif wanted == planning.MORE_SEATS:
             state = with_seats(state)
         elif decided == horizons.size:
             ends: NDArray[np.float64] = state.jobs["end"].copy()

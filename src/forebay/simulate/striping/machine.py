@@ -13,12 +13,12 @@ class Machine:
     name: str
     targets: int
     target_bandwidth: float  # sequential writes of any length
-    random_share: float  # of random writes in sequential ones, on the target and in the client
-    process_bandwidth: float  # what one process gets through the client
-    node_bandwidth: float  # what one client node gets into the network
+    random_share: float = 0.7  # of random writes in sequential ones, on the target and in the client
+    process_bandwidth: float = 948e6  # what one process gets through the client
+    node_bandwidth: float = 2.5e9  # what one client node gets into the network
     processes_per_node: int
-    aggregator_per_target: bool  # in collective I/O; else one for each node
-    pack_bandwidth: float  # of one process that packs data for the aggregators
+    aggregator_per_target: bool = False  # in collective I/O; else one for each node
+    pack_bandwidth: float = 3e9  # of one process that packs data for the aggregators
     rpc_bytes: float = 4 * MIB  # the largest
     rpc_seconds: float = 1e-4  # that each costs the target
     client_seconds: float = 1e-4  # that each costs the client node
@@ -45,20 +45,8 @@ class Machine:
         return -(-processes // self.processes_per_node)
 
 
-LOCAL = Machine(
-    name="local",
-    targets=4,
-    target_bandwidth=520e6,
-    random_share=0.7,
-    process_bandwidth=948e6,
-    node_bandwidth=2.5e9,
-    processes_per_node=8,
-    aggregator_per_target=False,
-    pack_bandwidth=3e9,
-    noise=0.05,
-)
-CORI = replace(
-    LOCAL,
+LOCAL = Machine(name="local", targets=4, target_bandwidth=520e6, processes_per_node=8, noise=0.05)
+CORI = Machine(
     name="Cori",
     targets=256,
     target_bandwidth=3e9,
@@ -109,7 +97,5 @@ GCRM = Program(
 VORPAL = Program(
     name="VORPAL-IO", block=4_800_000, process_bytes=60 * 4_800_000, shared=True, collective=True, aligned=False
 )
-VPIC_INDEPENDENT = Program(name="VPIC-IO independent", block=32 * MIB, process_bytes=256 * MIB, shared=True)
-VPIC_COLLECTIVE = Program(
-    name="VPIC-IO collective", block=32 * MIB, process_bytes=256 * MIB, shared=True, collective=True
-)
+VPIC_INDEPENDENT = replace(VPIC, name="VPIC-IO independent", collective=False)
+VPIC_COLLECTIVE = replace(VPIC, name="VPIC-IO collective")
