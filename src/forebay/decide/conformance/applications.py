@@ -19,14 +19,7 @@ from forebay.model.errors import PolicyError
 from forebay.model.system import System
 
 # The curve comes before the best n that follows from it.
-_INPUTS = (
-    Input.CURVE,
-    Input.PHASES,
-    Input.VOLUME,
-    Input.COMPUTE_SECONDS,
-    Input.N_PERF,
-    Input.COMPUTE_NODES,
-)
+_INPUTS = (Input.CURVE, Input.PHASES, Input.VOLUME, Input.COMPUTE_SECONDS, Input.N_PERF, Input.COMPUTE_NODES)
 _ARRAYS = [name for name, member in vars(View).items() if isinstance(member, cached_property)]
 
 

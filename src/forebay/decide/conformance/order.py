@@ -1,8 +1,9 @@
 """What every request scheduler must do, checked by an I/O node in virtual time that looks closely."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, islice, pairwise, product
+from types import MappingProxyType
 from typing import NoReturn
 
 import numpy as np
@@ -85,28 +86,13 @@ def check_order(policy: Policy) -> None:
             broke(policy, case, "does not send the same requests in the same order again")
         for limit in (0, _AGGREGATE):
             Node(policy, take, case, aggregate=limit).run()
-        _check_change(policy, take, case)
+        half = len(case.asked) // 2
+        for other in ("fifo", "hbrr", "wfq", "twins"):  # for some of the time: nothing is lost
+            between = replace(case, what=f"{case.what}, another scheduler in between")
+            Node(policy, take, between).run({half // 2: (other, any_built_in), half: (policy, take)})
         _check_full(policy, take, case)
     for case, last in _starving_cases():
         _check_starving(policy, take, case, last)
-
-
-def _check_change(policy: Policy, take: Take, case: Arrivals) -> None:
-    """Another scheduler for some of the time: nothing is lost."""
-    half = len(case.asked) // 2
-    for other in ("fifo", "hbrr", "wfq", "twins"):
-        node = Node(policy, take, replace(case, what=f"{case.what}, another scheduler in between"))
-        for which, ask in enumerate(case.asked):
-            node.run_until(case.begin + ask.at)
-            node.accept(which, ask)
-            if which == half // 2:
-                use(node.q, other)
-                node.take = any_built_in
-            if which == half:
-                use(node.q, policy)
-                node.take = take
-        node.run_until(NEVER)
-        node.expect_all_sent()
 
 
 def _check_full(policy: Policy, take: Take, case: Arrivals) -> None:
@@ -148,34 +134,31 @@ def _check_starving(policy: Policy, take: Take, case: Arrivals, last: Ask) -> No
     broke(policy, case, f"lets a request wait while {gone} others go")
 
 
-@dataclass(slots=True)
 class Node:
     """Sends what the scheduler says when it says so."""
 
-    policy: Policy
-    take: Take
-    case: Arrivals
-    aggregate: int | None = None
-    slots: int = 512
-    now: int = 0
-    q: Array = None
-    known: dict[int, int] = field(default_factory=dict)  # which request is in which slot
-    flying: list[tuple[int, int]] = field(default_factory=list)  # when a message is answered, and its first slot
-    sent: list[int] = field(default_factory=list)
-    asks: int = 0  # since something was sent
+    def __init__(
+        self, policy: Policy, take: Take, case: Arrivals, aggregate: int | None = None, slots: int = 512
+    ) -> None:
+        self.policy, self.take, self.case, self.aggregate, self.slots = policy, take, case, aggregate, slots
+        self.now, self.q = case.begin, case.queue(policy, slots, aggregate)
+        self.known: dict[int, int] = {}  # which request is in which slot
+        self.flying: list[tuple[int, int]] = []  # when a message is answered, and its first slot
+        self.sent: list[int] = []
+        self.asks = 0  # since something was sent
 
-    def __post_init__(self) -> None:
-        self.now = self.case.begin
-        self.q = self.case.queue(self.policy, self.slots, self.aggregate)
-
-    def run(self) -> list[int]:
-        """Let all requests arrive and be sent; which ones were, in the order in which they were."""
+    def run(self, changes: Mapping[int, tuple[Policy | str, Take]] = MappingProxyType({})) -> list[int]:
+        """Let all requests arrive and be sent, with another scheduler after some; which were sent, in their order."""
         for which, ask in enumerate(self.case.asked):
             self.run_until(self.case.begin + ask.at)
             self.accept(which, ask)
+            if which in changes:
+                scheduler, self.take = changes[which]
+                use(self.q, scheduler)
         self.run_until(NEVER)
         self.expect_all_sent()
-        self.expect_file_order()
+        if not changes:
+            self.expect_file_order()
         return self.sent
 
     def accept(self, which: int, ask: Ask) -> None:
@@ -269,9 +252,8 @@ class Node:
 
     def expect_file_order(self) -> None:
         """Unless requests are aggregated, and if it is promised."""
-        if not self.policy.keeps_file_order:
-            return
-        if self.policy.options.get("aggregate", 0) if self.aggregate is None else self.aggregate:
+        aggregates = self.policy.options.get("aggregate", 0) if self.aggregate is None else self.aggregate
+        if aggregates or not self.policy.keeps_file_order:
             return
         last: dict[tuple[int, int], int] = {}
         for which in self.sent:
@@ -287,7 +269,13 @@ class Node:
 
 def _cases() -> Iterator[Arrivals]:
     """Ordinary and awkward ones."""
-    mixed = tuple(_mixed_requests(160))
+    mixed = tuple(
+        Ask(k * 9_000, k * k % SERVERS, k * 5 % FILES, k * 3 % FLOWS, k * 11 % 40 * 64 * KIB, size * KIB, k % 3 == 0)
+        for k, size in enumerate(islice(cycle((4, 512, 1024, 64, 32)), 160))
+    )
+    turns = [(k * 3000, *divmod(k, 8)) for k in range(120)]  # of 8 processes
+    strided = (Ask(at, t % SERVERS, 0, p % FLOWS, (t * 8 + p) * 32 * KIB, 32 * KIB, True) for at, t, p in turns)
+    apart = (Ask(at, (p + t) % SERVERS, p, p % FLOWS, t // 4 * 64 * KIB, 64 * KIB) for at, t, p in turns)
     one_file = tuple(Ask(k * 1000, 0, 0, 0, k * 32 * KIB, 32 * KIB) for k in range(40))
     empty = tuple(Ask(0, k % SERVERS, k % 3, 0, 0, 0) for k in range(30))
     yield Arrivals("one request", mixed[:1])
@@ -297,8 +285,8 @@ def _cases() -> Iterator[Arrivals]:
     yield Arrivals("all kinds of requests", mixed)
     yield Arrivals("servers that are fast", mixed, service=1)
     yield Arrivals("a clock that counts from 1970", mixed, begin=1_700_000_000_123_456_789)
-    yield Arrivals("processes that share a file, strided", tuple(_strided_requests(120)))
-    yield Arrivals("a file per process", tuple(_requests_per_process(120)))
+    yield Arrivals("processes that share a file, strided", tuple(strided))
+    yield Arrivals("a file per process", tuple(apart))
     yield Arrivals("requests of no bytes", empty)
     yield Arrivals("the same request again and again", _space_requests(mixed[:1] * 50, 0))
     yield Arrivals("long pauses", _space_requests(mixed[:40], 5_000_000))
@@ -319,24 +307,6 @@ def _stream(servers: Sequence[int], sizes: Sequence[int], files: Sequence[int]) 
     for k in range(48):
         size, file = sizes[k % len(sizes)], files[k % len(files)]
         yield Ask(0, servers[k % len(servers)], file, file % FLOWS, (2 + k) << 20, size)
-
-
-def _mixed_requests(many: int) -> Iterator[Ask]:
-    for k in range(many):
-        size = (4, 64, 512, 32, 1024)[k * 7 % 5] * KIB
-        yield Ask(k * 9_000, k * k % SERVERS, k * 5 % FILES, k * 3 % FLOWS, k * 11 % 40 * 64 * KIB, size, k % 3 == 0)
-
-
-def _strided_requests(many: int) -> Iterator[Ask]:
-    for k in range(many):
-        process, turn = k % 8, k // 8
-        yield Ask(k * 3000, turn % SERVERS, 0, process % FLOWS, (turn * 8 + process) * 32 * KIB, 32 * KIB, True)
-
-
-def _requests_per_process(many: int) -> Iterator[Ask]:
-    for k in range(many):
-        process, turn = k % 8, k // 8
-        yield Ask(k * 3000, (process + turn) % SERVERS, process, process % FLOWS, turn // 4 * 64 * KIB, 64 * KIB)
 
 
 def _space_requests(asked: Iterable[Ask], pause: int) -> tuple[Ask, ...]:
