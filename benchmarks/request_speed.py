@@ -21,10 +21,11 @@ from forebay.decide.registry import policies
 from forebay.model.layout import KIB
 from forebay.model.service_time import ServiceTime
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import Contended
+from forebay.simulate.requests.servers import contended
 from forebay.simulate.requests.workload import Workload
 
 GOAL = 2e6
+QUIET = ServiceTime(sigma=0.0, crowd=0.0)
 CASES = (
     (1, 128, "shared-contiguous", "read", 32),
     (4, 128, "shared-strided", "read", 32),
@@ -71,7 +72,7 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 def against_simpy(work: Workload) -> None:
     """First come, first served, without noise and windows: less than what we do."""
-    layer = Forwarding(nodes=2, server=Contended(ServiceTime(sigma=0.0, crowd=0.0)))
+    layer = Forwarding(nodes=2, server=contended(QUIET))
     begin = time.process_time()
     end = simpy_run(layer, work)
     theirs = time.process_time() - begin
@@ -87,8 +88,6 @@ def simpy_run(layer: Forwarding, work: Workload) -> float:
     flights = [simpy.Resource(env, layer.in_flight) for _ in range(layer.nodes)]
     servers = [simpy.Resource(env) for _ in range(layer.servers)]
     last: list[tuple[int, int]] = [(-1, -1)] * layer.servers
-    assert isinstance(layer.server, Contended)
-    model = layer.server.times
 
     def client(rank: int) -> Generator[Any, Any, None]:
         node = rank * layer.nodes // work.processes
@@ -107,8 +106,8 @@ def simpy_run(layer: Forwarding, work: Workload) -> float:
                     yield turn
                     other, gap = last[server][0] != node, last[server][1] != at
                     last[server] = node, at + work.request
-                    more = other * model.switch + gap * model.gap
-                    yield env.timeout(model.start + work.request / model.bandwidth + more)
+                    more = other * QUIET.switch + gap * QUIET.gap
+                    yield env.timeout(QUIET.start + work.request / QUIET.bandwidth + more)
                 yield env.timeout(layer.to_server)
             yield env.timeout(layer.to_client)
 

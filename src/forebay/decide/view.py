@@ -47,15 +47,10 @@ class Judge:
     score: Callable[[Placement], Score]
 
 
-def _ints(name: str) -> cached_property[Ints]:
+def _array(name: str, dtype: type[Any] = np.float64) -> cached_property[Any]:
     """That attribute of every application."""
     get = attrgetter(name)
-    return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=np.int64))
-
-
-def _floats(name: str) -> cached_property[Floats]:
-    get = attrgetter(name)
-    return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=np.float64))
+    return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=dtype))
 
 
 @dataclass(frozen=True)
@@ -78,12 +73,12 @@ class View:
     place: Callable[[View, Sequence[int]], Placement] | None = None
     places: str | None = None
 
-    first = _ints("curve.first")  # the smallest n of each application
-    last = _ints("curve.last")
-    n_perf = _ints("curve.n_perf")
-    compute_nodes = _floats("compute_nodes")
-    compute_seconds = _floats("compute_seconds")
-    volume = _floats("volume")
+    first = _array("curve.first", np.int64)  # the smallest n of each application
+    last = _array("curve.last", np.int64)
+    n_perf = _array("curve.n_perf", np.int64)
+    compute_nodes = _array("compute_nodes")
+    compute_seconds = _array("compute_seconds")
+    volume = _array("volume")
 
     @cached_property
     def bandwidth(self) -> Floats:

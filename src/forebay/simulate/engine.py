@@ -190,10 +190,11 @@ def simulate(
     """
     if not (horizon > 0 and (np.isfinite(horizon) or stop_at_first_finish)):
         raise ValueError(f"the horizon must be positive and finite, not {horizon:g}")
+    seen = View(system, tuple(applications))
     phases = np.array([a.phases for a in applications], dtype=np.int64)
-    compute = np.array([a.compute_seconds for a in applications]) / phases
+    compute = seen.compute_seconds / phases
     bandwidth = np.array([a.curve.at(len(targets)) for a, targets in zip(applications, placement, strict=True)])
-    io = np.array([a.volume for a in applications]) / bandwidth
+    io = seen.volume / bandwidth
     if np.isfinite(horizon):
         # Refuse what would run for weeks, or for ever because a phase is lost in the clock's last digit.
         events = float((horizon / (compute + io / phases) * [1 + len(targets) for targets in placement]).sum())
@@ -206,7 +207,7 @@ def simulate(
         reached = advance(state, horizon * (1 + HORIZON_SLACK), EVENTS_PER_SLICE, stop_at_first_finish)
         if progress is not None:
             progress(min(float(state.finishing[1]), float(state.computing[1]), horizon))
-    return _measure(system, applications, placement, bandwidth, state, min(reached, horizon))
+    return _measure(seen, placement, bandwidth, state, min(reached, horizon))
 
 
 def judge(system: System, applications: Sequence[Application], *, horizon: float) -> Judge:
@@ -223,20 +224,13 @@ def judge(system: System, applications: Sequence[Application], *, horizon: float
     return Judge(horizon, score)
 
 
-def _measure(
-    system: System,
-    applications: Sequence[Application],
-    placement: Placement,
-    bandwidth: Floats,
-    state: Engine,
-    horizon: float,
-) -> Measures:
-    after, shared = state.applications, state.targets
+def _measure(seen: View, placement: Placement, bandwidth: Floats, state: Engine, horizon: float) -> Measures:
+    after, shared, applications = state.applications, state.targets, seen.applications
     done, io_seconds = after["done"].copy(), after["io_seconds"].copy()
     waiting = np.where(after["open"] > 0, horizon - after["started"], 0.0)
     busy = shared["busy"] + np.where(shared["live"] > 0, horizon - shared["since"], 0.0)
-    io = np.array([a.volume for a in applications]) / bandwidth
-    total = io + [a.compute_seconds for a in applications]
+    io = seen.volume / bandwidth
+    total = io + seen.compute_seconds
     stress = np.divide(io, total, out=np.zeros_like(io), where=total > 0) * [len(targets) for targets in placement]
     best_bandwidth = np.array([max(a.curve.bandwidths) for a in applications])
     volume_done = np.array([a.volume / a.phases for a in applications]) * done
@@ -244,7 +238,6 @@ def _measure(
     slowdown = np.full(done.size, np.nan)
     np.divide(io_seconds * best_bandwidth, volume_done, out=slowdown, where=known)
     rho_io = best_bandwidth / bandwidth
-    nodes = np.array([a.compute_nodes for a in applications])
     return Measures(
         horizon=horizon,
         events=int(state.counters[0]),
@@ -255,8 +248,8 @@ def _measure(
         rho_con=slowdown - rho_io,
         waiting=waiting,
         occupancy=busy / horizon,
-        io_load=float(stress.sum() / system.targets),
-        machine_idle=float(((io_seconds + waiting) * nodes).sum() / (horizon * system.compute_nodes)),
+        io_load=float(stress.sum() / seen.system.targets),
+        machine_idle=float(((io_seconds + waiting) * seen.compute_nodes).sum() / (horizon * seen.system.compute_nodes)),
     )
 
 

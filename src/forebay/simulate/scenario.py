@@ -72,10 +72,7 @@ class Scenario:
 def read_scenario(path: Path) -> Scenario:
     """The scenario in a TOML file; docs/model.md describes the format."""
     parsed = validate(path, load_toml(path), _File)
-    try:
-        system = System(targets=parsed.system.targets, compute_nodes=parsed.system.compute_nodes)
-    except ValueError as error:
-        raise BadInput(f"{path}: system", str(error)) from None
+    system = locate_errors(f"{path}: system", lambda: System(**parsed.system.model_dump()))
     if not parsed.application:
         raise BadInput(f"{path}: application", "there is none; add at least one [[application]]")
     curves = read_curves(path.parent / parsed.curves).by_name if parsed.curves else {}

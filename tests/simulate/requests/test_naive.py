@@ -14,10 +14,18 @@ from hypothesis import strategies as st
 from forebay.model.service_time import ServiceTime
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import Contended, Flash, Server
+from forebay.simulate.requests.servers import ServerModel, contended, flash
 from forebay.simulate.requests.workload import Workload
 from support.examples import examples
 
+QUIET = ServiceTime(sigma=0.0)
+CROWDED = replace(QUIET, write_crowd=0.1)
+FLASH = {"reading": 80e-6, "writing": 30e-6, "bandwidth": 400e6, "bus": 3.2e9}
+NUMBERS: dict[ServerModel, ServiceTime | dict[str, float]] = {
+    contended(QUIET): QUIET,
+    contended(CROWDED): CROWDED,
+    flash(noise=0.0, channels=2, **FLASH): FLASH,
+}
 # What happens first of what happens at the same time.
 SENT, BACK, CLIENT, ENTER, WAKE, SERVED = 0, 1, 2, 4, 5, 6
 
@@ -126,7 +134,7 @@ class Naive:
 
     def reach_server(self, now: int, part: dict[str, int]) -> None:
         self.at_server[part["server"]].append(part)
-        if len(self.serving[part["server"]]) < self.layer.server.model().lanes:
+        if len(self.serving[part["server"]]) < self.layer.server.lanes:
             self.begin(now, part)
 
     def begin(self, now: int, part: dict[str, int]) -> None:
@@ -135,15 +143,13 @@ class Naive:
         self.later(now + taken, SERVED, part["server"], part)
 
     def time(self, now: int, part: dict[str, int]) -> float:
-        model, size, last = self.layer.server, part["size"], self.memory[part["server"]]
+        times, size, last = NUMBERS[self.layer.server], part["size"], self.memory[part["server"]]
         write = self.workload.operation == "write"
-        if isinstance(model, Flash):
-            free = max(now, self.bus[part["server"]]) + size * (1e9 / model.bus)
+        if not isinstance(times, ServiceTime):
+            free = max(now, self.bus[part["server"]]) + size * (1e9 / times["bus"])
             self.bus[part["server"]] = int(free)
-            own = 1e9 * (model.writing if write else model.reading) + size * (1e9 / model.bandwidth)
+            own = 1e9 * times["writing" if write else "reading"] + size * (1e9 / times["bandwidth"])
             return max(own, free - now)
-        assert isinstance(model, Contended)
-        times = model.times
         time = 1e9 * times.start + size * (1e9 / times.bandwidth)
         if last.get("node") != part["node"]:
             time += 1e9 * (times.switch * times.write_switch if write else times.switch)
@@ -177,15 +183,11 @@ class Naive:
         self.pump(now, part["node"])
 
 
-QUIET = ServiceTime(sigma=0.0)
-SERVERS: st.SearchStrategy[Server] = st.sampled_from(
-    [Contended(QUIET), Contended(replace(QUIET, write_crowd=0.1)), Flash(noise=0.0, channels=2)]
-)
 LAYERS = st.builds(
     Forwarding,
     nodes=st.integers(1, 3),
     servers=st.integers(1, 4),
-    server=SERVERS,
+    server=st.sampled_from(list(NUMBERS)),
     stripe=st.sampled_from([4096, 65536]),
     scheduler=st.sampled_from(["fifo", "twins", "twins-work-conserving"]),
     window=st.sampled_from([50_000, 125_000, 1_000_000]),
@@ -216,7 +218,7 @@ def test_every_run_ends_when_the_naive_one_does(layer: Forwarding, workload: Wor
 
 @pytest.mark.parametrize("scheduler", ["fifo", "twins", "twins-work-conserving"])
 def test_more_processes_than_may_be_in_flight(scheduler: str) -> None:
-    layer = Forwarding(nodes=2, server=Contended(QUIET), scheduler=scheduler, window=500_000, in_flight=8)
+    layer = Forwarding(nodes=2, server=contended(QUIET), scheduler=scheduler, window=500_000, in_flight=8)
     workload = Workload(processes=40, pattern="shared-strided", operation="read", request=300_000, total=60_000_000)
     naive = Naive(layer, workload, workload.starts(np.random.default_rng([5, 0])).tolist())
     naive.run()

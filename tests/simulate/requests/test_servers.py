@@ -7,7 +7,7 @@ from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
 from forebay.simulate.requests.events import MEMORY
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import Contended, Disk, Flash, Server, ServerModel
+from forebay.simulate.requests.servers import ServerModel, contended, disk, flash
 from forebay.simulate.requests.workload import Workload
 from support.fields import replace_field
 
@@ -18,8 +18,8 @@ READ, WRITE = 0, 1
 class Asked:
     """A server that remembers; times in microseconds."""
 
-    def __init__(self, server: Server) -> None:
-        self.model = server.model()
+    def __init__(self, server: ServerModel) -> None:
+        self.model = server
         self.numbers, self.memory = np.array(self.model.numbers), np.full(MEMORY, -1)
 
     def time(
@@ -30,7 +30,7 @@ class Asked:
 
 
 def test_a_contended_server_adds_up_what_changes() -> None:
-    server = Asked(Contended())
+    server = Asked(contended())
     assert server.time() == pytest.approx(60 + 100 + 40 + 500)
     assert server.time(offset=60_000) == pytest.approx(60 + 100)
     assert server.time(offset=0) == pytest.approx(60 + 100 + 30)
@@ -39,51 +39,50 @@ def test_a_contended_server_adds_up_what_changes() -> None:
 
 
 def test_another_node_costs_a_write_less_and_a_crowd_nothing() -> None:
-    server = Asked(Contended())
+    server = Asked(contended())
     server.time()
     assert server.time(offset=60_000, node=1, write=WRITE, present=4) == pytest.approx(60 + 100 + 0.3 * 40)
 
 
 def test_a_crowd_makes_reads_longer() -> None:
-    server = Asked(Contended())
+    server = Asked(contended())
     server.time()
     assert server.time(offset=60_000, present=4) == pytest.approx((60 + 100) * 1.06)
 
 
 def test_a_disk_that_goes_on_where_it_was_does_not_seek() -> None:
-    disk = Asked(Disk())
-    disk.time()
-    assert disk.time(offset=60_000) == pytest.approx(50 + 60_000 / 180)
+    server = Asked(disk())
+    server.time()
+    assert server.time(offset=60_000) == pytest.approx(50 + 60_000 / 180)
 
 
 def test_a_disk_seeks_longer_the_farther_it_has_to() -> None:
     times = []
     for offset in (10**6, 10**9, 10**11, 10**12):
-        disk = Asked(Disk())
-        disk.time()
-        times.append(disk.time(offset=offset))
+        server = Asked(disk())
+        server.time()
+        times.append(server.time(offset=offset))
     assert times == sorted(set(times))
     assert times[-1] == pytest.approx(50 + 60_000 / 180 + 16_000 + 1e6 / 240)  # the longest seek, half a turn
 
 
 def test_files_are_apart_on_a_disk() -> None:
-    near, far = Asked(Disk(apart=1e6)), Asked(Disk(apart=1e10))
+    near, far = Asked(disk(apart=1e6)), Asked(disk(apart=1e10))
     near.time(), far.time()
     assert near.time(file=3) < far.time(file=3)
 
 
 def test_a_flash_channel_takes_latency_and_transfer() -> None:
-    flash = Flash()
-    assert Asked(flash).time() == pytest.approx(80 + 150)
-    assert Asked(flash).time(write=WRITE) == pytest.approx(30 + 150)
-    assert flash.model().lanes == 8
+    assert Asked(flash()).time() == pytest.approx(80 + 150)
+    assert Asked(flash()).time(write=WRITE) == pytest.approx(30 + 150)
+    assert flash().lanes == 8
 
 
 def test_the_bus_of_a_flash_is_shared() -> None:
-    flash = Asked(Flash(bus=60e6))
-    assert flash.time() == pytest.approx(1000)
-    assert flash.time() == pytest.approx(2000)
-    assert flash.time(now=10_000_000) == pytest.approx(1000)
+    server = Asked(flash(bus=60e6))
+    assert server.time() == pytest.approx(1000)
+    assert server.time() == pytest.approx(2000)
+    assert server.time(now=10_000_000) == pytest.approx(1000)
 
 
 @kernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from forebay.simulate.striping.learn import OTHERS, RUNS, Case, first_runs, nois
 from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, LOCAL, VPIC, VPIC_COLLECTIVE
 
 ALONE = Case(machine=LOCAL, program=VPIC, processes=4)
-BESIDE = replace(ALONE, others=(4, 4, 0, 0))
+BESIDE = ALONE._replace(others=(4, 4, 0, 0))
 
 
 def always(layout: Layout, seen: list[StripeView] | None = None) -> Callable[[StripeView], Striping]:

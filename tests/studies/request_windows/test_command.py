@@ -30,12 +30,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def study(*, repetitions: int, seed: int, total: int) -> RequestWindowsStudy:
         assert total == 4 << 30
-        two = [INSTANCES["B"], replace(INSTANCES["B"], nodes=1)]
+        two = [INSTANCES["B"], INSTANCES["B"]._replace(nodes=1)]
         unseen = [
             Workload(processes=8, pattern=p, operation="read", request=100_000, total=8_000_000) for p in PATTERNS
         ]
         return RequestWindowsStudy(
-            experiments=[replace(e, workload=replace(e.workload, total=16 << 20)) for e in two],
+            experiments=[e._replace(workload=replace(e.workload, total=16 << 20)) for e in two],
             unseen=[Experiment(nodes=2, workload=work) for work in unseen],
             windows=(125_000, 8_000_000),
             repetitions=repetitions,

@@ -37,7 +37,7 @@ MIB = 1 << 20
 
 
 def smaller(experiment: Experiment, total: int = 128 * MIB) -> Experiment:
-    return replace(experiment, workload=replace(experiment.workload, total=total))
+    return experiment._replace(workload=replace(experiment.workload, total=total))
 
 
 SMALL = RequestWindowsStudy(

@@ -128,7 +128,7 @@ def _place(
     parts, cursor = np.zeros(most, dtype=kernels.PART), np.zeros(1, dtype=_CURSOR)
     decide = policy.decide(selection.platform) if policy.prepares else policy.decide
     while True:
-        pieces = kernels.try_place(ledger, memory, parts, cursor, size, start, end, end - start, number, split)
+        pieces = kernels.try_place(ledger, memory, parts, cursor, size, start, end, number, split)
         if pieces != kernels.ASK_POLICY:
             break
         cursor["answer"], cursor["answered"] = _ask_policy(policy.name, decide, ledger, cursor[0], memory), True

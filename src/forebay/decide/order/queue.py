@@ -51,6 +51,8 @@ def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, s
     q[server_record(q, server) + w.G_COUNT] += 1
     append(q, w.FIRST, w.S_NEXT, at)
     enter(q, at)
+    if q[w.AGGREGATE]:
+        enlist(q, at)
     return slot_at(at)
 
 
@@ -172,6 +174,8 @@ def _gather(q: Array, at: int, most: int) -> None:
 def _stop_waiting(q: Array, at: int) -> None:
     unlink(q, w.FIRST, w.S_NEXT, at)
     leave(q, at)
+    if q[w.AGGREGATE]:
+        strike(q, at)
     q[w.WAITING] -= 1
     q[w.LEFT] += 1
     q[server_record(q, q[at + w.S_SERVER]) + w.G_COUNT] -= 1

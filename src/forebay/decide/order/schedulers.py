@@ -2,7 +2,7 @@
 
 from forebay.decide.order import queue_layout as w
 from forebay.decide.order.slots import first, slot_at
-from forebay.decide.order.waiting_requests import append, enlist, push, remove, smallest, strike, unlink
+from forebay.decide.order.waiting_requests import append, push, remove, smallest, unlink
 from forebay.decide.policy import Policy, order
 from forebay.model.kernels import Array, hot_kernel
 
@@ -231,21 +231,17 @@ def enter(q: Array, at: int) -> None:
         enter_file(q, at)
     elif scheduler in (w.SJF, w.WFQ):
         push(q, at, q[at + w.S_SIZE] if scheduler == w.SJF else _finish(q, at))
-    if q[w.AGGREGATE]:
-        enlist(q, at)
 
 
 @hot_kernel
 def leave(q: Array, at: int) -> None:
     """A request waits no longer: the reverse of `enter`."""
     scheduler = q[w.SCHEDULER]
-    if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
-        unlink(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
-    elif scheduler in (w.HBRR, w.MLF):
-        leave_file(q, at)
-    elif scheduler in (w.SJF, w.WFQ):
+    if scheduler in (w.SJF, w.WFQ):
         remove(q, at)
         if q[w.HEAPED] == 0:  # when nobody waits, nobody is owed anything
             begin_virtual_time(q)
-    if q[w.AGGREGATE]:
-        strike(q, at)
+    elif scheduler in (w.HBRR, w.MLF):
+        leave_file(q, at)
+    elif scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
+        unlink(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)

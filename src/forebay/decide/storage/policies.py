@@ -175,20 +175,20 @@ def number(policy: Policy) -> int:
 
 # Numba can't keep machine code of a function that gets another as an argument, hence numbers.
 @kernel
-def choose(policy: int, ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """What STORAGE[policy] answers."""
+def choose(policy: int, *request: Array) -> int:
+    """What STORAGE[policy] answers to (ledger, size, start, end, duration, turn)."""
     if policy == 0:
-        return random(ledger, size, start, end, duration, turn)
+        return random(*request)
     if policy == 1:
-        return round_robin(ledger, size, start, end, duration, turn)
+        return round_robin(*request)
     if policy == 2:
-        return worst_fit(ledger, size, start, end, duration, turn)
+        return worst_fit(*request)
     if policy == 3:
-        return best_bandwidth(ledger, size, start, end, duration, turn)
+        return best_bandwidth(*request)
     if policy == 4:
-        return fill(ledger, size, start, end, duration, turn)
+        return fill(*request)
     if policy == 5:
-        return first_fit(ledger, size, start, end, duration, turn)
+        return first_fit(*request)
     if policy == 6:
-        return best_fit(ledger, size, start, end, duration, turn)
-    return forebay(ledger, size, start, end, duration, turn)
+        return best_fit(*request)
+    return forebay(*request)

@@ -119,13 +119,12 @@ def try_place(
     size: int,
     start: float,
     end: float,
-    duration: float,
     policy: int,
     split: int,
 ) -> int:
     """What `place` would do, noted in `parts` and not booked; 0 if there is no room for all of it."""
     at = cursor[0]
-    at.start, at.end, at.duration = start, end, duration
+    at.start, at.end, at.duration = start, end, end - start
     pieces = place(ledger, turn, parts, at, size, policy, False, split)
     if pieces == ASK_POLICY:
         return ASK_POLICY

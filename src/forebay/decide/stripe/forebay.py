@@ -25,6 +25,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,10 +159,8 @@ def bandwidth_share(view: StripeView, count: int) -> float:
 
 def _free_in_a_row(view: StripeView) -> int:
     """The most free targets next to each other; after the last comes the first."""
-    longest = length = 0
-    for target in view.usable * 2:
-        length = length + 1 if target.users == 0 else 0
-        longest = max(longest, length)
+    stretches = groupby(view.usable * 2, key=lambda target: target.users == 0)
+    longest = max((len(list(targets)) for is_free, targets in stretches if is_free), default=0)
     return min(longest, len(view.usable))
 
 

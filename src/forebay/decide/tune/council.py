@@ -56,9 +56,9 @@ class Council:
     """What it tunes and how, and what it has learned: by situation, the oldest first."""
 
     parameter: str
+    tuner: Policy
     values: tuple[Value, ...]
     ordered: bool
-    tuner: Policy
     reward: str = "demand"
     limit: int = LIMIT
     sent: int | None = None

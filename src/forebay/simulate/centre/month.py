@@ -287,8 +287,7 @@ class Space:
         most = max(self._ledger.disks.size, size // self._split + 1)
         self._widen(most)
         parts, cursor = np.zeros(most, dtype=PART), np.zeros(1, dtype=np.dtype(PLACING))
-        request = (size, now, end, end - now)
-        count = try_place(self._ledger, self._turn, parts, cursor, *request, self._policy, self._split)
+        count = try_place(self._ledger, self._turn, parts, cursor, size, now, end, self._policy, self._split)
         if not count:
             self.refused += 1
             return None

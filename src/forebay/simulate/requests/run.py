@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests import events
 from forebay.simulate.requests.events import NEVER, QUANTILES, State
-from forebay.simulate.requests.servers import Contended, Server, built_in
+from forebay.simulate.requests.servers import ServerModel, built_in, contended
 from forebay.simulate.requests.workload import Workload
 
 NANO = 1_000_000_000
@@ -32,7 +33,7 @@ class Forwarding:
 
     nodes: int
     servers: int = 4
-    server: Server = field(default_factory=Contended)
+    server: ServerModel = field(default_factory=contended)
     stripe: int = 64 * KIB
     scheduler: Policy | str = "fifo"
     window: int | None = None  # nanoseconds; None: the scheduler's own
@@ -52,8 +53,7 @@ class Forwarding:
                 raise BadInput(name, f"must be from 0 to 1 second, not {getattr(self, name):g}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A run from the first request to the last answer; `periods` has the TALLY of every I/O node in each period."""
 
     seconds: float
@@ -88,7 +88,7 @@ class Simulation:
         periods: int = 1000,
     ) -> None:
         scheduler = find("order", layer.scheduler) if isinstance(layer.scheduler, str) else layer.scheduler
-        taking, timing = take_of(scheduler), layer.server.model().time
+        taking, timing = take_of(scheduler), layer.server.time
         self._choose = None if taking is take else taking
         self._time = None if timing is built_in else timing
         self._state = _new_state(layer, workloads, seed, round(period * NANO), periods)
@@ -172,7 +172,7 @@ def simulate_requests(
 
 def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, period: int, periods: int) -> State:
     """Nothing has begun."""
-    model, nodes, servers = layer.server.model(), layer.nodes, layer.servers
+    model, nodes, servers = layer.server, layer.nodes, layer.servers
     processes = _processes(layer, workloads)
     each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
     slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)

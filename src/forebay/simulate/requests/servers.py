@@ -11,10 +11,7 @@ at first), `now` in nanoseconds, `node` the I/O node that asks, `offset` and `si
 own model is a `ServerModel` with a kernel of that shape; it is compiled once a process, built-in ones once a machine.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Protocol
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import Array, hot_kernel
@@ -36,63 +33,45 @@ class ServerModel:
         if not 0 <= self.noise <= 3:
             raise BadInput("noise", f"must be from 0 to 3, not {self.noise:g}")
 
-    def model(self) -> ServerModel:
-        return self
 
-
-class Server(Protocol):
-    """Anything that describes a data server."""
-
-    def model(self) -> ServerModel: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Contended:
+def contended(times: ServiceTime = FITTED) -> ServerModel:
     """Servers whose time depends on who asks and in which order."""
-
-    times: ServiceTime = FITTED
-
-    def model(self) -> ServerModel:
-        return ServerModel(time=built_in, numbers=(*self.times.pack(), 0.0), noise=self.times.sigma)
+    return ServerModel(time=built_in, numbers=(*times.pack().tolist(), 0.0), noise=times.sigma)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+def disk(
+    *,
+    base: float = 50e-6,
+    bandwidth: float = 180e6,
+    shortest: float = 0.5e-3,
+    longest: float = 16e-3,
+    turns: float = 120.0,  # a second
+    capacity: float = 558e9,
+    apart: float = 1e9,
+    noise: float = 0.1,
+) -> ServerModel:
     """A hard disk: seeks by distance, half a turn, then transfer; nothing of both if it goes on where it was.
 
     A seek takes from `shortest` to `longest` seconds with the square root of the distance over `capacity`; files
     begin `apart` bytes from each other.
     """
-
-    base: float = 50e-6
-    bandwidth: float = 180e6
-    shortest: float = 0.5e-3
-    longest: float = 16e-3
-    turns: float = 120.0  # a second
-    capacity: float = 558e9
-    apart: float = 1e9
-    noise: float = 0.1
-
-    def model(self) -> ServerModel:
-        times = (self.base, self.shortest, self.longest, 0.5 / self.turns)
-        numbers = (1e9 / self.bandwidth, *(1e9 * t for t in times), self.capacity, self.apart, 1.0)
-        return ServerModel(time=built_in, numbers=numbers, noise=self.noise)
+    times = (base, shortest, longest, 0.5 / turns)
+    numbers = (1e9 / bandwidth, *(1e9 * t for t in times), capacity, apart, 1.0)
+    return ServerModel(time=built_in, numbers=numbers, noise=noise)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flash:
+def flash(
+    *,
+    reading: float = 80e-6,
+    writing: float = 30e-6,
+    bandwidth: float = 400e6,
+    bus: float = 3.2e9,
+    channels: int = 8,
+    noise: float = 0.1,
+) -> ServerModel:
     """An SSD: `channels` requests at a time, each at `bandwidth`, all together at no more than `bus` bytes a second."""
-
-    reading: float = 80e-6
-    writing: float = 30e-6
-    bandwidth: float = 400e6
-    bus: float = 3.2e9
-    channels: int = 8
-    noise: float = 0.1
-
-    def model(self) -> ServerModel:
-        numbers = (1e9 / self.bandwidth, 1e9 * self.reading, 1e9 * self.writing, 1e9 / self.bus, 2.0)
-        return ServerModel(time=built_in, numbers=numbers, lanes=self.channels, noise=self.noise)
+    numbers = (1e9 / bandwidth, 1e9 * reading, 1e9 * writing, 1e9 / bus, 2.0)
+    return ServerModel(time=built_in, numbers=numbers, lanes=channels, noise=noise)
 
 
 @hot_kernel

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -72,8 +73,7 @@ class Workload:
         return (rng.random(self.processes) * (self.spread * 1e9)).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Experiment(NamedTuple):
     """A workload through a number of I/O nodes."""
 
     nodes: int

@@ -18,7 +18,7 @@ import numpy as np
 
 from forebay.model.kernels import Array, hot_kernel
 from forebay.model.ledger import Ledger, book, has_room, shorten
-from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows, with_more_seats
+from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows
 from forebay.simulate.storage.plan import DONE, GRANTED, MORE_ROOM, MORE_SEATS
 from forebay.simulate.storage.usage import ALLOCATED, FAILED, begin, finish
 from forebay.simulate.tournament import first, put, tournament
@@ -59,11 +59,6 @@ def jobs(ledger: Ledger, volumes: Array, pfs: float) -> Jobs:
     state["volume"] = volumes
     arriving, computing, overdue = (tournament(np.full(volumes.size, np.inf)) for _ in range(3))
     return Jobs(state, arriving, computing, overdue, new_flows(bandwidth.size, _SEATS), bandwidth)
-
-
-def with_seats(full: Jobs) -> Jobs:
-    """The same with twice as many seats for flows."""
-    return full._replace(flows=with_more_seats(full.flows))
 
 
 @hot_kernel

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
@@ -28,8 +29,7 @@ class Decided:
     disks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """One request under both policies."""
 
     ask: Ask

@@ -4,16 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.decide.storage.request_placement import (
-    ASK_POLICY,
-    PLACING,
-    is_placed,
-    most_parts,
-    piece_of,
-    pieces_of,
-    place,
-    take_back,
-)
+from forebay.decide.storage import request_placement as placing
 from forebay.model.kernels import Array, kernel
 from forebay.model.ledger import has_room, survey
 
@@ -29,7 +20,7 @@ VERDICT = np.dtype(
         ("roomy", np.bool_),  # refused although some disk had room for the part that was refused
     ]
 )
-CURSOR = np.dtype([("request", np.int64), ("tried", np.int64), *PLACING])  # the next request to decide
+CURSOR = np.dtype([("request", np.int64), ("tried", np.int64), *placing.PLACING])  # the next request to decide
 DONE, MORE_ROOM, MORE_PARTS, MORE_SEATS, ANSWER = range(5)  # what is needed to go on
 
 
@@ -59,7 +50,7 @@ def decide(
     while cursor.request < until:
         ask = asks[cursor.request]
         if cursor.part == 0 and not cursor.answered:
-            most = most_parts(ask.bytes, split, policy, turn.share.size)
+            most = placing.most_parts(ask.bytes, split, policy, turn.share.size)
             if cursor.parts + most > plan.parts.size:
                 return MORE_PARTS
             if not has_room(ledger, most):
@@ -68,24 +59,24 @@ def decide(
                 ledger.horizon[0] = ask.horizon
         start, end, cursor.duration = _window(ask, cursor.tried * interval, letter)
         cursor.start, cursor.end = start, end
-        pieces = place(ledger, turn, plan.parts, cursor, ask.bytes, policy, letter, split)
-        if pieces == ASK_POLICY:
+        pieces = placing.place(ledger, turn, plan.parts, cursor, ask.bytes, policy, letter, split)
+        if pieces == placing.ASK_POLICY:
             return ANSWER
-        if not is_placed(cursor, pieces):
+        if not placing.is_placed(cursor, pieces):
             again = cursor.tried < tries and not (letter and (pieces > 1 or start + interval >= end))
             if not again and pieces > 0:
-                refused = piece_of(ask.bytes, split, cursor.part, letter)
+                refused = placing.piece_of(ask.bytes, split, cursor.part, letter)
                 plan.verdicts[cursor.request].roomy = _is_roomy(ledger, refused, start, end, turn)
             if not letter:
-                take_back(ledger, plan.parts, cursor)
+                placing.take_back(ledger, plan.parts, cursor)
             cursor.part = 0
             if again:
                 cursor.tried += 1
                 continue
-            pieces = pieces_of(ask.bytes, split)  # that it would have had, on no disk
+            pieces = placing.pieces_of(ask.bytes, split)  # that it would have had, on no disk
             for k in range(pieces):
                 part = plan.parts[cursor.parts + k]
-                part.bytes, part.disk = piece_of(ask.bytes, split, k, letter), -1
+                part.bytes, part.disk = placing.piece_of(ask.bytes, split, k, letter), -1
         verdict = plan.verdicts[cursor.request]
         verdict.state = GRANTED if cursor.part == pieces else REFUSED
         verdict.tried, verdict.start = cursor.tried, start

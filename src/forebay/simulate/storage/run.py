@@ -21,8 +21,9 @@ from forebay.model.kernels import Array
 from forebay.model.ledger import Ledger, ledger, widen
 from forebay.model.request import Requests
 from forebay.model.system import Platform
+from forebay.simulate.sharing import with_more_seats
 from forebay.simulate.storage import plan as planning
-from forebay.simulate.storage.feedback import advance, expect, jobs, with_seats
+from forebay.simulate.storage.feedback import advance, expect, jobs
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.usage import Usage, replay, usage
 
@@ -154,7 +155,7 @@ def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volume
         if wanted == planning.MORE_ROOM:
             session.ledger = widen(session.ledger)
         elif wanted == planning.MORE_SEATS:
-            state = with_seats(state)
+            state = state._replace(flows=with_more_seats(state.flows))
         elif decided == horizons.size:
             ends: NDArray[np.float64] = state.jobs["end"].copy()
             return ends

@@ -45,28 +45,19 @@ def finishes(where: Array, work: Array, endless: Array) -> Array:
     """When each flow ends, begun at 0 with `work` seconds of work, beside `endless[r]` on resource r that never do."""
     flows = np.bincount(where, minlength=endless.size)
     order = np.argsort(where, kind="stable")
-    seat = np.empty(where.size, dtype=np.int64)
-    seat[order] = np.arange(where.size) - np.repeat(np.cumsum(flows) - flows, flows)
     ends = np.empty(where.size)
-    _run(*resources(flows + endless), flows, endless, order, where, seat, work, ends)
+    _run(*resources(flows + endless), flows, endless, order, where, work, ends)
     return ends
 
 
 @kernel
 def _run(
-    shared: Array,
-    marks: Array,
-    flows: Array,
-    endless: Array,
-    order: Array,
-    where: Array,
-    seat: Array,
-    work: Array,
-    ends: Array,
+    shared: Array, marks: Array, flows: Array, endless: Array, order: Array, where: Array, work: Array, ends: Array
 ) -> None:
     bits = marks.view(np.int64)
-    for flow in order:
-        arrive(shared[where[flow]], marks, seat[flow], work[flow], 0.0)
+    for flow in order:  # each takes the next seat
+        resource = shared[where[flow]]
+        arrive(resource, marks, resource.live, work[flow], 0.0)
     for r in range(flows.size):
         for k in range(endless[r]):
             arrive(shared[r], marks, flows[r] + k, np.inf, 0.0)

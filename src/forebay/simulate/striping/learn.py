@@ -1,9 +1,10 @@
 """The first runs of an application under a policy: what it sees, what it answers, what comes of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -27,8 +28,7 @@ RUNS = 3  # of each application with each layout
 _throughput = lru_cache(maxsize=20_000)(throughput)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(NamedTuple):
     """An application with so many processes on a machine, beside `others`: endless flows on each target."""
 
     machine: Machine
@@ -44,8 +44,7 @@ class Case:
         return _throughput(self.machine, self.program, self.processes, layout, beside or None)
 
 
-@dataclass(frozen=True, slots=True)
-class Weather:
+class Weather(NamedTuple):
     """What chance does to a run: throughput, the policy, where a file begins that may begin anywhere, and others."""
 
     factor: float
@@ -54,8 +53,7 @@ class Weather:
     others: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One run: what was decided, where it began, its bytes per second without noise, and those that were measured."""
 
     striping: Striping

@@ -97,7 +97,7 @@ def judge_runs(expected: Floats, best: float, default: float) -> tuple[int, floa
 
 def without_others(case: Case) -> Case:
     """Without background, which would be noise of another kind."""
-    return replace(case, machine=replace(case.machine, background=0.0), others=())
+    return case._replace(machine=replace(case.machine, background=0.0), others=())
 
 
 def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float) -> Rows:
