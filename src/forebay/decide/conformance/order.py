@@ -57,7 +57,6 @@ class Arrivals:
     servers: int = SERVERS
 
     def queue(self, policy: Policy, slots: int, aggregate: int | None) -> Array:
-        """An empty one."""
         return new_queue(
             policy,
             servers=self.servers,
@@ -203,7 +202,6 @@ class Node:
         return wake
 
     def pick(self) -> int:
-        """What it sends now."""
         if not self.known and not self.sent:
             return NONE  # nothing came yet
         with name_errors(self.policy, f"for {self.case.what}"):
@@ -263,7 +261,6 @@ class Node:
             last[ask.server, ask.file] = which
 
     def broke(self, what: str) -> NoReturn:
-        """Raise a `PolicyError`."""
         broke(self.policy, self.case, what)
 
 

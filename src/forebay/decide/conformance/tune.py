@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,13 @@ def _lessons() -> Iterable[_Lesson]:
 
 def _changing() -> Iterable[_Lesson]:
     for arms, ordered in ((2, False), (7, True)):
-        after = _last(arms)
-        first = _noisy([_BEST] + [_OTHERS] * (arms - 1))
-
-        def reward(arm: int, step: int, chance: Array, first: Reward = first, after: Reward = after) -> float:
-            return (first if step < _STEPS else after)(arm, step, chance)
-
+        before, after = _noisy([_BEST] + [_OTHERS] * (arms - 1)), _last(arms)
+        reward = partial(_change_best, before, after)
         yield _Lesson(f"first the first, then the last of {arms} arms is best", arms, ordered, reward, 2 * _STEPS)
+
+
+def _change_best(before: Reward, after: Reward, arm: int, step: int, chance: Array) -> float:
+    return (before if step < _STEPS else after)(arm, step, chance)
 
 
 def _last(arms: int) -> Reward:

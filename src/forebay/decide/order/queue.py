@@ -76,7 +76,6 @@ def take_with(picks: Callable[[Array, int], int]) -> Callable[[Array, int], int]
 
 
 def take_of(policy: Policy) -> Callable[[Array, int], int]:
-    """`take` for that scheduler."""
     return take_with(policy.decide) if number(policy) == w.OTHER else take
 
 
@@ -190,7 +189,6 @@ def _free(q: Array, at: int) -> None:
 
 @hot_kernel
 def waiting(q: Array) -> int:
-    """Requests that wait."""
     return q[w.WAITING]  # type: ignore[no-any-return]
 
 
@@ -268,20 +266,13 @@ def set_weight(q: Array, flow: int, weight: int) -> None:
         q[q[w.FLOWS_AT] + (flow << w.FLOW_SHIFT) + w.F_WEIGHT] = min(max(weight, 1), HEAVIEST)
 
 
-_SETTINGS = {  # what sets it, its least and its most, and what a queue begins with
+SETTINGS = {  # what sets it, its least and its most, and what a queue begins with
     "window": (set_window, 1, LONGEST_WINDOW, 1_000_000),
     "quantum": (set_quantum, 1, MOST, 8),
     "aggregate": (set_aggregate, 0, MOST, 0),
     "patience": (set_patience, 0, MOST, 256),
 }
-_SIZES = {  # keeps every address well inside of 64 bits, and a typing error from eating all memory
-    "servers": (1, 1 << 16),
-    "slots": (1, 1 << 22),
-    "files": (1, 1 << 22),
-    "flows": (1, 1 << 22),
-    "node": (0, 1 << 32),
-    "in_flight": (1, 1 << 32),
-}
+_MOST_RECORDS = 1 << 22  # keeps every address well inside of 64 bits, and a typing error from eating all memory
 
 
 def new_queue(
@@ -296,9 +287,11 @@ def new_queue(
     **settings: int | None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """An empty queue of one I/O node, for `slots` requests that wait or are in flight, with the `settings` of `use`."""
-    sizes = {"servers": servers, "slots": slots, "files": files, "flows": flows, "node": node, "in_flight": in_flight}
-    for name, value in sizes.items():
-        _expect(name, value, *_SIZES[name])
+    _expect("servers", servers, 1, 1 << 16)
+    for name, value in (("slots", slots), ("files", files), ("flows", flows)):
+        _expect(name, value, 1, _MOST_RECORDS)
+    _expect("node", node, 0, 1 << 32)
+    _expect("in_flight", in_flight, 1, 1 << 32)
     places = 1 << (2 * slots - 1).bit_length()
     heap = w.SLOTS_AT + (slots << w.SLOT_SHIFT)
     server = heap + slots
@@ -313,7 +306,7 @@ def new_queue(
     q[records[:-1] + w.S_NEXT] = records[1:]
     q[w.FREE] = w.SLOTS_AT
     q[w.WAKE], q[w.NODE], q[w.MOST_IN_FLIGHT] = w.NEVER, node, in_flight
-    for change, _, _, default in _SETTINGS.values():
+    for change, _, _, default in SETTINGS.values():
         change(q, default)
     use(q, scheduler, **settings)
     return q
@@ -330,23 +323,23 @@ def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
     if policy.kind != "order":
         raise BadInput("scheduler", f"{policy.name!r} is no request scheduler")
     wanted = {**policy.options, **{name: value for name, value in settings.items() if value is not None}}
-    chosen = {name: _check_setting(name, value) for name, value in wanted.items() if name in _SETTINGS}
+    chosen = {name: _check_setting(name, value) for name, value in wanted.items() if name in SETTINGS}
     set_scheduler(q, number(policy))
     q[w.NOTES_AT : w.NOTES_AT + w.NOTES] = 0
     q[w.PATIENT] = policy.patient
     for name, value in chosen.items():
-        _SETTINGS[name][0](q, value)
+        SETTINGS[name][0](q, value)
 
 
 def set_option(q: Array, name: str, value: int) -> None:
     """Change one setting by its name (those of `use`); all others stay."""
-    if name not in _SETTINGS:
+    if name not in SETTINGS:
         raise BadInput(name, "unknown setting of a scheduler")
-    _SETTINGS[name][0](q, _check_setting(name, value))
+    SETTINGS[name][0](q, _check_setting(name, value))
 
 
 def _check_setting(name: str, value: object) -> int:
-    _, least, most, _ = _SETTINGS[name]
+    _, least, most, _ = SETTINGS[name]
     return _expect(name, value, least, most)
 
 

@@ -47,7 +47,6 @@ def smallest(q: Array) -> int:
 
 @hot_kernel
 def push(q: Array, at: int, key: int) -> None:
-    """Enter a request."""
     q[at + w.S_KEY] = key
     place = q[w.HEAPED]
     q[w.HEAPED] += 1
@@ -115,7 +114,6 @@ def table_place(q: Array, like: int, offset: int) -> int:
 
 @hot_kernel
 def enlist(q: Array, at: int) -> None:
-    """Enter a request into the table."""
     append(q, table_place(q, at, q[at + w.S_OFFSET]), w.S_TABLE_NEXT, at)
 
 

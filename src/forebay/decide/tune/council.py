@@ -42,7 +42,6 @@ class Report:
 
     @property
     def active(self) -> bool:
-        """Whether there is anything to decide for it."""
         return self.situation is not None and self.observed.requests > 0
 
     @property

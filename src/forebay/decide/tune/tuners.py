@@ -221,7 +221,6 @@ def bandit_for(policy: Policy, arms: int, *, ordered: bool = False) -> Array:
 
 
 def pick(policy: Policy, bandit: Array, chance: Array) -> int:
-    """The arm that `policy` takes, built in or not."""
     if number(policy) != OTHER:
         return int(choose(number(policy), bandit, chance))
     arm, arms = policy.decide(bandit, chance), counts(bandit).size

@@ -110,7 +110,6 @@ def advance(s: Array, until: float) -> int:
 
 @hot_kernel
 def _begin(s: Array, flows: Array, j: int, now: float) -> int:
-    """The job's next phase begins."""
     job = s.jobs[j]
     is_input = job.phase == 0
     size = job.input if is_input else job.volume

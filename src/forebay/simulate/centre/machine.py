@@ -98,7 +98,7 @@ class Centre(Table):
 
     @property
     def targets(self) -> int:
-        """Disk targets, then flash targets, are numbered as one."""
+        """On disks; those on flash are numbered after them."""
         return self.capacity.osts
 
     @property
@@ -152,7 +152,6 @@ def _without_requests(bandwidth: float) -> float:
 
 
 def read_centre(path: Path) -> Centre:
-    """The machine that the file describes."""
     centre = validate(path, load_toml(path), Centre)
     if centre.capacity.osts % centre.capacity.pools:
         raise BadInput(f"{path}: capacity.pools", f"must divide the {centre.capacity.osts} targets")

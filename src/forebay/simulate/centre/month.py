@@ -194,7 +194,6 @@ class _Month:
         return [self._past(j, k - runs, int(layout["count"]), app.laid.size, reached) for k in range(runs)]
 
     def _occupied_targets(self, j: int) -> Array:
-        """The targets that its files are on."""
         s, width = self._state, self._centre.width
         pools = s.pools[j, : s.jobs["pools"][j]].astype(np.int64)
         targets, layout = (pools[:, None] * width + np.arange(width)).ravel(), s.layouts[j, 1]
@@ -296,7 +295,6 @@ class Space:
         return grant.parts
 
     def release(self, job: int, now: float) -> None:
-        """What the job holds is free again."""
         self._pass_time(now)
         grant = self._held.pop(job, None)
         if grant is not None:

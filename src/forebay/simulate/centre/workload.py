@@ -131,7 +131,6 @@ class Workload(Table):
 
 
 def read_workload(path: Path) -> Workload:
-    """The workload that the file describes."""
     workload = validate(path, load_toml(path), Workload)
     names = [style.name for style in workload.style]
     for at, kind in enumerate(workload.kind):

@@ -92,8 +92,8 @@ class Simulation:
         self._choose = None if taking is take else taking
         self._time = None if timing is built_in else timing
         self._state = _new_state(layer, workloads, seed, round(period * NANO), periods)
-        self._layer = self._state.layer[0]
-        self._now = 0
+        self._layer, self.processes = self._state.layer[0], self._state.processes  # a PROCESS for each
+        self.now = 0  # nanoseconds: up to where it has been advanced, or its last event
         rng = np.random.default_rng([seed % 2**32, 0])
         starts = np.concatenate([workload.starts(rng) for workload in workloads])
         for process in np.argsort(starts, kind="stable"):
@@ -102,16 +102,6 @@ class Simulation:
     @property
     def is_over(self) -> bool:
         return bool(self._layer["left"] == 0)
-
-    @property
-    def now(self) -> int:
-        """Nanoseconds: up to where it has been advanced, or its last event."""
-        return self._now
-
-    @property
-    def processes(self) -> Array:
-        """A PROCESS for each."""
-        return self._state.processes
 
     @property
     def rows(self) -> Array:
@@ -124,7 +114,7 @@ class Simulation:
             # A model of the user's own can't be kept on disk, which numba warns of.
             warnings.simplefilter("ignore")
             events.advance(self._choose, self._time, self._state, until)
-        self._now = int(self._layer["now"]) if self.is_over else until
+        self.now = int(self._layer["now"]) if self.is_over else until
 
     def end_period(self, now: int) -> None:
         """A period ends at that time (nanoseconds), even if the run has ended before; does nothing twice."""
@@ -171,7 +161,6 @@ def simulate_requests(
 
 
 def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, period: int, periods: int) -> State:
-    """Nothing has begun."""
     model, nodes, servers = layer.server, layer.nodes, layer.servers
     processes = _processes(layer, workloads)
     each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1

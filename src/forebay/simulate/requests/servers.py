@@ -39,25 +39,15 @@ def contended(times: ServiceTime = FITTED) -> ServerModel:
     return ServerModel(time=built_in, numbers=(*times.pack().tolist(), 0.0), noise=times.sigma)
 
 
-def disk(
-    *,
-    base: float = 50e-6,
-    bandwidth: float = 180e6,
-    shortest: float = 0.5e-3,
-    longest: float = 16e-3,
-    turns: float = 120.0,  # a second
-    capacity: float = 558e9,
-    apart: float = 1e9,
-    noise: float = 0.1,
-) -> ServerModel:
-    """A hard disk: seeks by distance, half a turn, then transfer; nothing of both if it goes on where it was.
+def disk(*, apart: float = 1e9) -> ServerModel:
+    """A hard disk of 558 GB: seeks by distance, half a turn, then transfer; nothing of both if it goes on where it was.
 
-    A seek takes from `shortest` to `longest` seconds with the square root of the distance over `capacity`; files
-    begin `apart` bytes from each other.
+    A seek takes 0.5 to 16 ms, with the square root of the distance over the capacity; files begin `apart` bytes from
+    each other.
     """
-    times = (base, shortest, longest, 0.5 / turns)
-    numbers = (1e9 / bandwidth, *(1e9 * t for t in times), capacity, apart, 1.0)
-    return ServerModel(time=built_in, numbers=numbers, noise=noise)
+    times = (50e-6, 0.5e-3, 16e-3, 0.5 / 120.0)  # for any request, of the shortest and the longest seek, of half a turn
+    numbers = (1e9 / 180e6, *(1e9 * t for t in times), 558e9, apart, 1.0)
+    return ServerModel(time=built_in, numbers=numbers, noise=0.1)
 
 
 def flash(

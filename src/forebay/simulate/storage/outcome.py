@@ -98,7 +98,6 @@ def _above_threshold(run: Run) -> Array:
 
 
 def span_of(run: Run) -> float:
-    """Seconds from the first start to the last end."""
     span = float(run.total["last"] - run.total["first"])
     return span if np.isfinite(span) and span > 0 else 1.0
 
@@ -137,7 +136,6 @@ def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
 
 
 def _usage_rows(run: Run, span: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """How every disk, and every node, was used."""
 
     def describe(used: Array, capacity: int) -> dict[str, object]:
         return {

@@ -102,7 +102,4 @@ def _window(ask: Array, delay: float, letter: bool) -> tuple[float, float, float
 def _is_roomy(ledger: Array, size: int, start: float, end: float, turn: Array) -> bool:
     """Whether some disk has room all the time, whatever the policy thinks of it."""
     survey(ledger, start, end, True, turn.taken, turn.others)
-    roomy = 0
-    for disk in range(ledger.disks.size):
-        roomy += ledger.disks[disk].capacity - turn.taken[disk] >= size
-    return roomy > 0
+    return bool((ledger.disks["capacity"] - turn.taken >= size).any())

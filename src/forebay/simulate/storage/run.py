@@ -135,7 +135,6 @@ class _Session:
             self._progress(int(cursor["request"]))
 
     def _ask_policy(self, cursor: Array) -> int:
-        """What somebody else's policy says."""
         size, start, end, duration = (cursor[name].item() for name in ("size", "start", "end", "duration"))
         disk = self._policy.decide(self.ledger, size, start, end, duration, self._turn)
         disks = self.ledger.disks.size

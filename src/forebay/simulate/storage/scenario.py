@@ -105,7 +105,7 @@ def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, 
         ),
         policy=parsed.policy,
         rules=rules,
-        feedback=Feedback(pfs=feedback.pfs, phases=feedback.phases) if feedback else None,
+        feedback=Feedback(**feedback.model_dump()) if feedback else None,
     )
 
 

@@ -108,7 +108,7 @@ def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float
     most: dict[tuple[int, str, str], float] = {}
     for figure, assumed in panels:
         other = replace(assumed.machine, **{number: factor * getattr(assumed.machine, number)})
-        case = without_others(replace(assumed, machine=other))
+        case = without_others(assumed._replace(machine=other))
         best = best_layout(case)[1]
         ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
         for rival, count in ((DEFAULT, 1), (TAPP, ruled)):

@@ -19,7 +19,7 @@ from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.window_histogram import WindowHistogram
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue import (
-    DEFAULTS,
+    SETTINGS,
     arrive,
     complete,
     depth,
@@ -121,7 +121,7 @@ class Dispatch:
         """`sizes` are the arguments of `new_queue`."""
         policy = find("order", scheduler)
         self.scheduler = policy.name
-        wanted = {name: value for name, value in sizes.items() if name in DEFAULTS and value is not None}
+        wanted = {name: value for name, value in sizes.items() if name in SETTINGS and value is not None}
         self._settings: dict[str, Any] = given_options("order", scheduler) | wanted
         self.q = new_queue(policy, servers=servers.count, **sizes)
         self._take = take_of(policy)
