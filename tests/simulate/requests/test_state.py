@@ -1,4 +1,4 @@
-"""Rings and heaps in arrays, against Python's own."""
+"""Rings and tournaments of times in their cells, against Python's own."""
 
 import heapq
 from collections import deque
@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.simulate.requests.events import NEVER, append, earliest, first, foremost, new_rings, pop, push, remove
+from forebay.simulate import tournament
+from forebay.simulate.requests.events import NEVER, append, earliest, first, foremost, new_rings, remove
 
 STEPS = st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=60)
 AT = 1  # which of the rings
@@ -27,15 +28,24 @@ def test_a_line_lets_out_in_the_order_of_coming(size: int, steps: list[int | Non
 
 
 @given(STEPS)
-def test_a_heap_lets_out_the_earliest_and_of_equal_ones_the_lowest(steps: list[int | None]) -> None:
-    (rings, cells), expected = new_rings(3, 60), list[tuple[int, int]]()
+def test_a_tournament_lets_out_the_earliest_and_of_equal_ones_the_lowest(steps: list[int | None]) -> None:
+    (_, cells), expected = new_rings(3, 2 * 60), list[tuple[int, int]]()
+    times, size = cells["time"][AT], cells.shape[1] // 2
+    times[:] = NEVER
+
+    def pop() -> int:
+        thing = tournament.first(times, 0, size)
+        tournament.put(times, 0, size, thing, NEVER)
+        return int(thing)
+
     for thing, time in enumerate(steps):
         if time is not None:
             heapq.heappush(expected, (time, thing))
-            assert push(rings, cells, AT, time, thing) == expected[0][0]
+            tournament.put(times, 0, size, thing, time)
+            assert times[1] == expected[0][0]
         elif expected:
-            assert pop(rings, cells, AT) == heapq.heappop(expected)[1]
-    assert [pop(rings, cells, AT) for _ in range(len(expected))] == [thing for _, thing in sorted(expected)]
+            assert pop() == heapq.heappop(expected)[1]
+    assert [pop() for _ in range(len(expected))] == [thing for _, thing in sorted(expected)]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12))

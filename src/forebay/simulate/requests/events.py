@@ -15,6 +15,7 @@ from forebay.decide.order.queue_layout import WAKE
 from forebay.model.kernels import Array, hot_kernel
 from forebay.model.random_numbers import draw
 from forebay.profile.request_watch import finish, observe, tally
+from forebay.simulate import tournament
 from forebay.simulate.requests.servers import built_in
 
 NEVER = np.iinfo(np.int64).max
@@ -136,7 +137,15 @@ def set_off(s: Array, now: int, process: int) -> None:
     think = s.processes[process].think
     if think > 0:
         time += int(think * s.floats[QUANTILES + draw(s.chance, QUANTILES)])
-    s.when[FROM_CLIENTS] = push(rings, cells, CLIENTS, time, process)
+    s.when[FROM_CLIENTS] = _let_think(cells[CLIENTS], process, time)
+
+
+# Who thinks may overtake who set off before: the cells are a tournament then.
+@hot_kernel
+def _let_think(cells: Array, process: int, until: int) -> int:
+    """The process sends its next request at `until`; returns when the first of all does."""
+    tournament.put(cells.time, 0, cells.size // 2, process, until)
+    return cells[1].time  # type: ignore[no-any-return]
 
 
 @hot_kernel
@@ -147,8 +156,8 @@ def _reach_node(s: Array, now: int) -> None:
         process = remove(rings, cells, STARTS if first(rings, cells, STARTS) == now else CLIENTS)
         s.when[FROM_CLIENTS] = min(first(rings, cells, CLIENTS), first(rings, cells, STARTS))
     else:
-        process = pop(rings, cells, CLIENTS)
-        s.when[FROM_CLIENTS] = cells[CLIENTS, 0].time if rings[CLIENTS].filled else NEVER
+        process = tournament.first(cells[CLIENTS].time, 0, cells.shape[1] // 2)
+        s.when[FROM_CLIENTS] = _let_think(cells[CLIENTS], process, NEVER)
     node = s.processes[process].node
     append(rings, cells, ENTRANCE + node, now, process)
     if rings[ENTRANCE + node].filled == 1:
@@ -354,41 +363,3 @@ def remove(rings: Array, cells: Array, which: int) -> int:
     ring.head = (ring.head + 1) & (cells.shape[1] - 1)
     ring.filled -= 1
     return thing  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def push(rings: Array, cells: Array, which: int, time: int, thing: int) -> int:
-    """A ring's cells as a heap: `thing` comes out at `time`, of equal times the lowest thing first."""
-    heap, at = cells[which], rings[which].filled
-    rings[which].filled += 1
-    while at > 0:
-        up = (at - 1) >> 1
-        if _before(heap[up], time, thing):
-            break
-        heap[at].time, heap[at].thing = heap[up].time, heap[up].thing
-        at = up
-    heap[at].time, heap[at].thing = time, thing
-    return heap[0].time  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def pop(rings: Array, cells: Array, which: int) -> int:
-    """The first thing leaves the heap."""
-    heap, size = cells[which], rings[which].filled - 1
-    thing, at, down = heap[0].thing, 0, 1
-    time, last = heap[size].time, heap[size].thing
-    rings[which].filled = size
-    while down < size:
-        if down + 1 < size and _before(heap[down + 1], heap[down].time, heap[down].thing):
-            down += 1
-        if not _before(heap[down], time, last):
-            break
-        heap[at].time, heap[at].thing = heap[down].time, heap[down].thing
-        at, down = down, 2 * down + 1
-    heap[at].time, heap[at].thing = time, last
-    return thing  # type: ignore[no-any-return]
-
-
-@hot_kernel
-def _before(cell: Array, time: int, thing: int) -> bool:
-    return cell.time < time or (cell.time == time and cell.thing < thing)  # type: ignore[no-any-return]

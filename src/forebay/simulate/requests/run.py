@@ -174,7 +174,8 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
     lanes["until"] = NEVER
     when = np.full(events.FROM_SERVERS + servers, NEVER)
     when[events.FROM_PERIODS] = period
-    process_rings, process_cells = events.new_rings(2 + nodes, len(processes))
+    process_rings, process_cells = events.new_rings(2 + nodes, len(processes) * (2 if record["thinks"] else 1))
+    process_cells["time"][events.CLIENTS] = NEVER
     message_rings, message_cells = events.new_rings(2 + servers, nodes * min(slots, layer.in_flight))
     queues = [
         new_queue(
