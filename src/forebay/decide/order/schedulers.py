@@ -206,18 +206,12 @@ def number(policy: Policy) -> int:
 def pick(q: Array, now: int) -> int:
     """The slot that the queue's scheduler would send now, or NONE."""
     scheduler = q[w.SCHEDULER]
-    if scheduler == w.TWINS:
-        return twins(q, now)
-    if scheduler == w.TWINS_WORK_CONSERVING:
-        return twins_work_conserving(q, now)
-    if scheduler == w.SJF:
-        return sjf(q, now)
-    if scheduler == w.HBRR:
-        return hbrr(q, now)
-    if scheduler == w.MLF:
-        return mlf(q, now)
-    if scheduler == w.WFQ:
-        return wfq(q, now)
+    if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
+        return twins(q, now) if scheduler == w.TWINS else twins_work_conserving(q, now)
+    if scheduler in (w.HBRR, w.MLF):
+        return hbrr(q, now) if scheduler == w.HBRR else mlf(q, now)
+    if scheduler in (w.SJF, w.WFQ):
+        return sjf(q, now) if scheduler == w.SJF else wfq(q, now)
     return first(q)  # fifo, to-agg, and a stranger that nobody asked
 
 

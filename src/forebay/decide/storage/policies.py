@@ -177,18 +177,10 @@ def number(policy: Policy) -> int:
 @kernel
 def choose(policy: int, *request: Array) -> int:
     """What STORAGE[policy] answers to (ledger, size, start, end, duration, turn)."""
-    if policy == 0:
-        return random(*request)
-    if policy == 1:
-        return round_robin(*request)
-    if policy == 2:
-        return worst_fit(*request)
-    if policy == 3:
-        return best_bandwidth(*request)
-    if policy == 4:
-        return fill(*request)
-    if policy == 5:
-        return first_fit(*request)
-    if policy == 6:
-        return best_fit(*request)
-    return forebay(*request)
+    if policy <= 1:
+        return random(*request) if policy == 0 else round_robin(*request)
+    if policy <= 3:
+        return worst_fit(*request) if policy == 2 else best_bandwidth(*request)
+    if policy <= 5:
+        return fill(*request) if policy == 4 else first_fit(*request)
+    return best_fit(*request) if policy == 6 else forebay(*request)

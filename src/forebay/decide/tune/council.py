@@ -54,15 +54,15 @@ class Report:
 class Council:
     """What it tunes and how, and what it has learned: by situation, the oldest first."""
 
+    known: Mapping[Situation, Array] = field(default_factory=dict)
     parameter: str
-    tuner: Policy
     values: tuple[Value, ...]
     ordered: bool
+    tuner: Policy
     reward: str = "demand"
     limit: int = LIMIT
     sent: int | None = None
     waited: int = 0
-    known: Mapping[Situation, Array] = field(default_factory=dict)
 
     @property
     def value(self) -> Value | None:

@@ -233,14 +233,8 @@ def pick(policy: Policy, bandit: Array, chance: Array) -> int:
 @kernel
 def choose(tuner: int, bandit: Array, chance: Array) -> int:
     """The arm that TUNERS[tuner] takes; what it learns from is `learn` of `forebay.decide.tune.bandit`."""
-    if tuner == 0:
-        return epsilon_greedy(bandit, chance)
-    if tuner == 1:
-        return epsilon_decreasing(bandit, chance)
-    if tuner == 2:
-        return ucb(bandit, chance)
-    if tuner == 3:
-        return thompson(bandit, chance)
-    if tuner == 4:
-        return fixed_arm(bandit, chance)
-    return forebay(bandit, chance)
+    if tuner <= 1:
+        return epsilon_greedy(bandit, chance) if tuner == 0 else epsilon_decreasing(bandit, chance)
+    if tuner <= 3:
+        return ucb(bandit, chance) if tuner == 2 else thompson(bandit, chance)
+    return fixed_arm(bandit, chance) if tuner == 4 else forebay(bandit, chance)
