@@ -36,13 +36,10 @@ _MORE = 3600.0  # seconds by which a grant is prolonged whose job still runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of every job: seconds in I/O, when it ended, phases in the burst buffer; and of the whole."""
+    """What came of every job, as its JOB was in the end, and of the whole."""
 
-    waited: NDArray[np.float64]
-    end: NDArray[np.float64]
-    buffered: NDArray[np.int64]
+    jobs: NDArray[np.void]
     stripes: NDArray[np.int64]  # of each job's files
-    pools: NDArray[np.int64]  # that it had last
     moved: NDArray[np.float64]  # bytes to each target: disks, then flash
     refused: int  # requests for space
     events: int
@@ -86,12 +83,9 @@ class _Month:
         self._advance(np.inf)
         s = self._state
         return Outcome(
-            waited=s.jobs["waited"].copy(),
-            end=s.jobs["end"].copy(),
-            buffered=s.jobs["buffered"].copy(),
+            jobs=s.jobs,
             stripes=self._stripes,
-            pools=s.jobs["pools"].copy(),
-            moved=s.moved.copy(),
+            moved=s.moved,
             refused=self._space.refused,
             events=int(s.counters[engine.EVENTS]),
         )

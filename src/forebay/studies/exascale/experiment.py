@@ -135,14 +135,14 @@ def _rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[An
     apps = [drawn.apps[a] for a in drawn.app[at]]
     rows["kind"] = [workload.kind[app.kind].name for app in apps]
     rows["style"] = [app.style.name for app in apps]
-    rows["nodes"], rows["stripes"], rows["pools"] = jobs["nodes"][at], outcome.stripes[at], outcome.pools[at]
+    rows["nodes"], rows["stripes"], rows["pools"] = jobs["nodes"][at], outcome.stripes[at], outcome.jobs["pools"][at]
     sums = {
         "jobs": np.ones(jobs.size),
         "phases": jobs["phases"],
-        "buffered": outcome.buffered,
+        "buffered": outcome.jobs["buffered"],
         "bytes": jobs["input"] + jobs["volume"] * jobs["phases"],
         "compute_hours": jobs["nodes"] * jobs["compute"] * jobs["phases"] / 3600,
-        "io_hours": jobs["nodes"] * outcome.waited / 3600,
+        "io_hours": jobs["nodes"] * outcome.jobs["waited"] / 3600,
     }
     for name, values in sums.items():
         rows[name] = np.bincount(row, weights=values, minlength=at.size)
