@@ -10,12 +10,12 @@ from forebay.act.filesystems.filesystem import Command, FileSystem, LayoutRefuse
 from forebay.act.filesystems.load import Load, add_loads
 from forebay.act.filesystems.settings import Settings
 from forebay.decide.policy import Policy
-from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
+from forebay.decide.stripe.view import Past, StripeView, Striping
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
 from forebay.history.store.decisions import record_decision, set_outcome
 from forebay.history.store.jobs import jobs_by_target, release_targets, take_targets
-from forebay.history.store.past_runs import PastRun, has_run, last_filesystem, list_past_runs, list_peer_runs
+from forebay.history.store.past_runs import has_run, last_filesystem, list_past_runs, list_peer_runs
 from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
@@ -51,7 +51,7 @@ class JobRequest:
 def build_view(
     connection: Connection,
     request: JobRequest,
-    past: Sequence[PastRun],
+    past: Sequence[Past],
     max_count: int,
     targets: Sequence[Target],
     loads: Sequence[Load],
@@ -66,57 +66,35 @@ def build_view(
         processes=request.nprocs,
         targets=add_loads(targets, others),
         max_count=max_count,
-        runs=tuple(
-            Past(
-                run=run.run_id,
-                processes=run.nprocs,
-                count=run.file_stripe_count,
-                size=run.stripe_size,
-                throughput=run.perf_by_slowest,
-                io_bytes=run.total_bytes,
-                partial=run.partial_flag,
-            )
-            for run in past
-            if run.file_stripe_count and run.stripe_size
-        ),
+        runs=tuple(run for run in past if run.count and run.size),
         known_runs=len(past),
         runs_elsewhere=not past and has_run(connection, request.app),
-        peers=tuple(
-            Peers(
-                processes=alike.nprocs,
-                count=alike.file_stripe_count,
-                size=alike.stripe_size,
-                runs=alike.runs,
-                throughput=alike.perf_by_slowest,
-                shared_file=alike.shared_file,
-            )
-            for alike in list_peer_runs(connection, request.app, request.nprocs, request.filesystem)
-        ),
-        shared_file=2 * latest.shared_bytes > latest.total_bytes if latest else None,
-        io_processes=latest.io_procs if latest else None,
-        pattern_run=latest.run_id if latest else None,
-        pattern_processes=latest.nprocs if latest else None,
+        peers=tuple(list_peer_runs(connection, request.app, request.nprocs, request.filesystem)),
+        shared_file=2 * latest.shared_bytes > latest.io_bytes if latest else None,
+        io_processes=latest.io_processes if latest else None,
+        pattern_run=latest.run if latest else None,
+        pattern_processes=latest.processes if latest else None,
         file_size=largest.file_size if largest else None,
-        file_size_run=largest.run_id if largest else None,
-        request_size=latest.common_size if latest else 0,
+        file_size_run=largest.run if largest else None,
+        request_size=latest.request_size if latest else 0,
         chance=request.chance,
     )
 
 
-def _latest_run(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
+def _latest_run(past: Sequence[Past], nprocs: int) -> Past | None:
     """The run that shows how files are used: the newest that moved anything.
 
     Runs with this number of processes come first, as the same program may share a file among many processes and not
     among few; then runs with a whole log.
     """
-    moved = [run for run in past if run.total_bytes > 0]
-    return max(reversed(moved), key=lambda run: (run.nprocs == nprocs, not run.partial_flag), default=None)
+    moved = [run for run in past if run.io_bytes > 0]
+    return max(reversed(moved), key=lambda run: (run.processes == nprocs, not run.partial), default=None)
 
 
-def _run_with_largest_files(past: Sequence[PastRun], nprocs: int) -> PastRun | None:
+def _run_with_largest_files(past: Sequence[Past], nprocs: int) -> Past | None:
     """Of the runs with this number of processes, if there are any."""
     sized = [run for run in past if run.file_size]
-    alike = [run for run in sized if run.nprocs == nprocs] or sized
+    alike = [run for run in sized if run.processes == nprocs] or sized
     return max(alike, key=lambda run: run.file_size or 0, default=None)
 
 
@@ -225,7 +203,7 @@ def advise(
             notes=(*notes, *fitted.notes, *_exclusion_notes(targets)),
             command=files.set_command(fitted.layout, apply_to or Path("DIR")),
             outcome="shadow" if shadow else "advised",
-            partial_runs=sum(run.partial_flag for run in past),
+            partial_runs=sum(run.partial for run in past),
         )
         if not is_question:
             stripes, outcome = astuple(fitted.layout), advice.outcome

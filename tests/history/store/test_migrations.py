@@ -34,7 +34,7 @@ def told(store: Store) -> dict[str, Any]:
             "runs": list(list_runs(connection)),
             "osts": [read_run(connection, run)["osts"] for run in (1, 2)],
             "sums": [(s.stripe_count, s.runs, s.total_bytes) for s in layout_sums(connection)],
-            "past": [(run.run_id, run.file_stripe_count) for run in list_past_runs(connection, "ior")],
+            "past": [(run.run, run.count) for run in list_past_runs(connection, "ior")],
             "held": jobs_by_target(connection, "default", 0.0),
         }
 

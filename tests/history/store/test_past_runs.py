@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.history.store import Store, open_store
-from forebay.history.store.past_runs import PeerRuns, list_past_runs, list_peer_runs
+from forebay.history.store.past_runs import list_past_runs, list_peer_runs
+from forebay.model.past_runs import Peers
 from support.examples import examples
 from support.made_up_runs import MIB, a_run, fill
 
@@ -32,8 +33,8 @@ def test_past_runs_are_the_newest_oldest_first(store: Store) -> None:
     fill(store, [a_run(i, count=1 + i) for i in (3, 1, 4, 0, 2)] + [a_run(9, "other")])
     with store.reading() as connection:
         found = list_past_runs(connection, "vpic", limit=3)
-        assert [run.file_stripe_count for run in found] == [3, 4, 5]
-        assert [run.file_stripe_count for run in list_past_runs(connection, "vpic")] == [1, 2, 3, 4, 5]
+        assert [run.count for run in found] == [3, 4, 5]
+        assert [run.count for run in list_past_runs(connection, "vpic")] == [1, 2, 3, 4, 5]
 
 
 def test_an_application_that_nobody_has_seen_has_no_past(store: Store) -> None:
@@ -46,21 +47,21 @@ def test_past_runs_tell_what_is_not_known_and_what_is_partial(store: Store) -> N
     fill(store, [a_run(0, count=None, partial_flag=True, common_size=4096, io_procs=3)])
     with store.reading() as connection:
         (run,) = list_past_runs(connection, "vpic")
-    assert (run.file_stripe_count, run.stripe_size, run.partial_flag) == (None, None, True)
-    assert (run.common_size, run.io_procs, run.nprocs, run.shared_bytes) == (4096, 3, 64, 1000 * MIB)
+    assert (run.count, run.size, run.partial) == (0, 0, True)
+    assert (run.request_size, run.io_processes, run.processes, run.shared_bytes) == (4096, 3, 64, 1000 * MIB)
 
 
 def test_peers_are_those_of_the_nearest_numbers_of_processes_on_both_sides(store: Store) -> None:
     fill(store, [a_run(i, "other", nprocs=n) for i, n in enumerate((2, 8, 8, 32, 128))])
     with store.reading() as connection:
-        assert [(p.nprocs, p.runs) for p in list_peer_runs(connection, "vpic", 16)] == [(8, 2), (32, 1)]
-        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 8)] == [8]
-        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 1)] == [2]
-        assert [p.nprocs for p in list_peer_runs(connection, "vpic", 4096)] == [128]
+        assert [(p.processes, p.runs) for p in list_peer_runs(connection, "vpic", 16)] == [(8, 2), (32, 1)]
+        assert [p.processes for p in list_peer_runs(connection, "vpic", 8)] == [8]
+        assert [p.processes for p in list_peer_runs(connection, "vpic", 1)] == [2]
+        assert [p.processes for p in list_peer_runs(connection, "vpic", 4096)] == [128]
         assert list_peer_runs(connection, "other", 8) == []
 
 
-def naive_peers(rows: list[dict[str, Any]], app: str, nprocs: int) -> list[PeerRuns]:
+def naive_peers(rows: list[dict[str, Any]], app: str, nprocs: int) -> list[Peers]:
     told = [
         r for r in rows if r["app"] != app and r["file_stripe_count"] and r["perf_by_slowest"] and not r["partial_flag"]
     ]
@@ -73,13 +74,13 @@ def naive_peers(rows: list[dict[str, Any]], app: str, nprocs: int) -> list[PeerR
             shared = 2 * r["shared_bytes"] > r["total_bytes"]
             groups[r["nprocs"], r["file_stripe_count"], r["stripe_size"], shared].append(r["perf_by_slowest"])
     return [
-        PeerRuns(
-            nprocs=key[0],
-            file_stripe_count=key[1],
-            stripe_size=key[2],
+        Peers(
+            processes=key[0],
+            count=key[1],
+            size=key[2],
             shared_file=key[3],
             runs=len(perf),
-            perf_by_slowest=sum(perf) / len(perf),
+            throughput=sum(perf) / len(perf),
         )
         for key, perf in sorted(groups.items())
     ]
@@ -94,7 +95,7 @@ def test_peers_agree_with_counting_by_hand(kinds: list[dict[str, Any]], nprocs: 
         with store.reading() as connection:
             found = list_peer_runs(connection, "own", nprocs)
     expected = naive_peers(rows, "own", nprocs)
-    assert [(p.nprocs, p.file_stripe_count, p.stripe_size, p.shared_file, p.runs) for p in found] == [
-        (p.nprocs, p.file_stripe_count, p.stripe_size, p.shared_file, p.runs) for p in expected
+    assert [(p.processes, p.count, p.size, p.shared_file, p.runs) for p in found] == [
+        (p.processes, p.count, p.size, p.shared_file, p.runs) for p in expected
     ]
-    assert [p.perf_by_slowest for p in found] == pytest.approx([p.perf_by_slowest for p in expected])
+    assert [p.throughput for p in found] == pytest.approx([p.throughput for p in expected])

@@ -274,8 +274,8 @@ def _step_document(step: Step, dilation: float) -> Document:
         "because": striping.reason,
         "bandwidth": step.bandwidth * dilation,
         "operations": {m.doing: m.bandwidth * dilation for m in step.measured},
-        "history_run": step.known.run_id,
-        "history_bandwidth": step.known.perf_by_slowest * dilation,
+        "history_run": step.known.run,
+        "history_bandwidth": step.known.throughput * dilation,
     }
 
 
@@ -285,7 +285,7 @@ def _print_loop(app: str, steps: Sequence[Step], dilation: float) -> None:
     typer.echo(f"{app}: each run enters the history and decides the layout of the next one")
     rows = []
     for step in steps:
-        layout, bandwidths = step.advice.layout, [m.bandwidth for m in step.measured] + [step.known.perf_by_slowest]
+        layout, bandwidths = step.advice.layout, [m.bandwidth for m in step.measured] + [step.known.throughput]
         numbers = (f"{bandwidth * dilation / 1e6:.1f}" for bandwidth in bandwidths)
         rows.append((str(step.number), stripes(layout.count, layout.size), step.advice.striping.phase, *numbers))
     operations = [f"{m.doing} MB/s" for m in steps[0].measured]

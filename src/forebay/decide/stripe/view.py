@@ -5,33 +5,10 @@ from functools import cached_property
 from typing import Literal
 
 from forebay.model.layout import Layout, Target
+from forebay.model.past_runs import Past, Peers
 
+__all__ = ["Past", "Peers", "Phase", "StripeView", "Striping"]
 Phase = Literal["initial", "rule", "heuristic"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """One earlier run of the application, by its number in the history; `partial` if its log was incomplete."""
-
-    run: int
-    processes: int
-    count: int
-    size: int
-    throughput: float
-    io_bytes: int = 0
-    partial: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peers:
-    """Runs of other applications with one number of processes and one layout: how many, and their mean bytes/s."""
-
-    processes: int
-    count: int
-    size: int
-    runs: int
-    throughput: float
-    shared_file: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

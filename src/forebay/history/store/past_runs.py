@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Table
 from forebay.history.store.bulk import fetch, whole_sum
 from forebay.history.store.listing import find_app_id
 from forebay.history.store.schema import apps, requests, runs, totals
+from forebay.model.past_runs import Past, Peers
 
 MOST_RUNS = 10_000
 """Of an application with more runs, only the newest describe it."""
@@ -87,51 +88,29 @@ def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) ->
     return [Behaviour(**{**row, **parts[row["run_id"]]}) for row in rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """One earlier run; None is a layout or file size that its log does not have.
-
-    `total_bytes` are those of files, without standard output and the like. Half of the bytes that the run wrote (or
-    read, if it wrote none) are in files of at least `file_size`.
-    """
-
-    run_id: int
-    nprocs: int
-    io_procs: int
-    file_stripe_count: int | None
-    stripe_size: int | None
-    total_bytes: int
-    shared_bytes: int
-    common_size: int
-    perf_by_slowest: float
-    partial_flag: bool
-    file_size: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerRuns:
-    """Similar runs of other applications: how many, and their mean bytes per second."""
-
-    nprocs: int
-    file_stripe_count: int
-    stripe_size: int
-    shared_file: bool
-    runs: int
-    perf_by_slowest: float
-
-
 _READ, _WRITTEN = requests.alias("of_reads"), requests.alias("of_writes")
 _PAST = [
-    *(runs.c[name] for name in PastRun.__slots__ if name not in ("file_size", "total_bytes")),
-    sa.func.coalesce(_READ.c.total_bytes + _WRITTEN.c.total_bytes, runs.c.total_bytes).label("total_bytes"),
-    sa.func.coalesce(_WRITTEN.c.file_size, _READ.c.file_size).label("file_size"),
+    column.label(field)
+    for field, column in {
+        "run": runs.c.run_id,
+        "processes": runs.c.nprocs,
+        "count": sa.func.coalesce(runs.c.file_stripe_count, 0),
+        "size": sa.func.coalesce(runs.c.stripe_size, 0),
+        "throughput": runs.c.perf_by_slowest,
+        "io_bytes": sa.func.coalesce(_READ.c.total_bytes + _WRITTEN.c.total_bytes, runs.c.total_bytes),
+        "partial": runs.c.partial_flag,
+        "io_processes": runs.c.io_procs,
+        "shared_bytes": runs.c.shared_bytes,
+        "request_size": runs.c.common_size,
+        "file_size": sa.func.coalesce(_WRITTEN.c.file_size, _READ.c.file_size),
+    }.items()
 ]
 _TABLES = runs.outerjoin(
     _WRITTEN, sa.and_(_WRITTEN.c.run_id == runs.c.run_id, _WRITTEN.c.operation == "write")
 ).outerjoin(_READ, sa.and_(_READ.c.run_id == runs.c.run_id, _READ.c.operation == "read"))
 
 
-def list_past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[PastRun]:
+def list_past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[Past]:
     """The newest `limit` runs of an application, oldest first, without those on another than the given file system."""
     query = (
         sa.select(*_PAST)
@@ -140,7 +119,7 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    return fetch(connection, query, PastRun)[::-1]
+    return fetch(connection, query, Past)[::-1]
 
 
 def last_filesystem(connection: Connection, app: str) -> str | None:
@@ -165,7 +144,7 @@ def has_run(connection: Connection, app: str) -> bool:
     return connection.execute(sa.select(runs.c.run_id).where(_app(app)).limit(1)).scalar() is not None
 
 
-def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[PeerRuns]:
+def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[Peers]:
     """Other applications' whole runs by layout, at the nearest numbers of processes below and above `nprocs`.
 
     Runs without a layout or performance are left out, and those that are known to be on another file system.
@@ -185,8 +164,9 @@ def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: st
             (totals.c.nprocs >= nprocs, totals.c.nprocs.asc()),
         )
     }
-    kind = [totals.c[name] for name in ("nprocs", "file_stripe_count", "stripe_size", "shared_file")]
+    fields = {"processes": "nprocs", "count": "file_stripe_count", "size": "stripe_size", "shared_file": "shared_file"}
+    kind = [totals.c[column].label(field) for field, column in fields.items()]
     timed, perf = whole_sum(totals.c.timed_runs).label("runs"), whole_sum(totals.c.perf_by_slowest)
-    mean = (sa.cast(perf, sa.Float) / timed).label("perf_by_slowest")
+    mean = (sa.cast(perf, sa.Float) / timed).label("throughput")
     query = sa.select(*kind, timed, mean).where(totals.c.nprocs.in_(nearest - {None}), others)
-    return fetch(connection, query.group_by(*kind).order_by(*kind), PeerRuns)
+    return fetch(connection, query.group_by(*kind).order_by(*kind), Peers)

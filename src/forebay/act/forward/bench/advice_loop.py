@@ -14,9 +14,10 @@ from forebay.act.forward.bench.rounds import empty_folder, prepare, round_task, 
 from forebay.act.forward.clients.channel import identify
 from forebay.decide.policy import Policy
 from forebay.history.store import Store
-from forebay.history.store.past_runs import PastRun, list_past_runs
+from forebay.history.store.past_runs import list_past_runs
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout, Target
+from forebay.model.past_runs import Past
 
 _PATIENCE = 30.0
 
@@ -31,7 +32,7 @@ class Step:
 
     number: int
     measured: tuple[Measurement, ...]
-    known: PastRun
+    known: Past
     advice: Advice
 
     @property
@@ -78,13 +79,13 @@ def loop(
             yield Step(number=number, advice=advice, measured=measured, known=known)
 
 
-def _wait_for_run(store: Store, app: str, number: int, moved: int) -> PastRun:
+def _wait_for_run(store: Store, app: str, number: int, moved: int) -> Past:
     """The run, once the history has all of it: I/O nodes report a job when its last process is gone."""
     end = time.monotonic() + _PATIENCE
     while True:
         with store.reading() as connection:
             runs = list_past_runs(connection, app, 100_000)
-        if len(runs) >= number and runs[-1].total_bytes >= moved:
+        if len(runs) >= number and runs[-1].io_bytes >= moved:
             return runs[-1]
         if time.monotonic() > end:
             raise NotInHistory(f"{app}: its run {number} is not in the history after {_PATIENCE:g} s")

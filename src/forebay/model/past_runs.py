@@ -1,0 +1,37 @@
+"""Earlier runs that say which layout is fast: one of the application itself, or many alike of others."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """One earlier run of the application, by its number in the history; `partial` if its log was incomplete.
+
+    `count` and `size` are 0 if its layout is unknown. `io_bytes` are those of files, without standard output and the
+    like, and `shared_bytes` those of files that several processes used. Half of the bytes that the run wrote (or read,
+    if it wrote none) are in files of at least `file_size`; None if unknown. `request_size` is the commonest.
+    """
+
+    run: int
+    processes: int
+    count: int
+    size: int
+    throughput: float
+    io_bytes: int = 0
+    partial: bool = False
+    io_processes: int = 0
+    shared_bytes: int = 0
+    request_size: int = 0
+    file_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peers:
+    """Runs of other applications with one number of processes and one layout: how many, and their mean bytes/s."""
+
+    processes: int
+    count: int
+    size: int
+    runs: int
+    throughput: float
+    shared_file: bool = False
