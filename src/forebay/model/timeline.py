@@ -21,26 +21,11 @@ from forebay.model.kernels import Array, kernel
 from forebay.model.random_numbers import mix_bits
 
 Slot = Array  # an index of the array of events; np.uint32 in kernels, which then need not check its sign
-EVENT = np.dtype(
-    [
-        ("time", np.float64),
-        ("size", np.int64),  # negative at an end
-        ("end", np.float64),  # the end of what starts here; at an end, its start
-        ("serial", np.int64),
-        ("left", np.uint32),
-        ("right", np.uint32),
-        ("priority", np.uint32),
-        ("live", np.int32),
-        ("starts", np.int32),
-        ("crowd", np.int32),
-        ("sum", np.int64),
-        ("plus", np.int64),
-        ("high", np.int64),
-        ("low", np.int64),
-        ("latest", np.float64),
-        ("longest", np.float64),
-    ]
-)
+_BOOKING = [("time", "f8"), ("size", "i8"), ("end", "f8"), ("serial", "i8")]
+_TREE = [("left", "u4"), ("right", "u4"), ("priority", "u4"), ("live", "i4"), ("starts", "i4"), ("crowd", "i4")]
+_SUBTREE = [("sum", "i8"), ("plus", "i8"), ("high", "i8"), ("low", "i8"), ("latest", "f8"), ("longest", "f8")]
+EVENT = np.dtype(_BOOKING + _TREE + _SUBTREE)
+"""`size` is negative at an end. `end` is that of what starts here; at an end, it is the start."""
 FAR = np.int64(2**62)
 FEW = np.int32(-(2**30))
 NIL = np.uint32(0)
@@ -109,33 +94,24 @@ def insert(tree: Array, root: Slot, new: Slot, path: Array) -> Slot:
 def _split(tree: Array, at: Slot, new: Slot, spine: Array) -> None:
     """Move what comes before the event `new` under its left, and what comes after under its right."""
     event = tree[new]
-    event.left = NIL
-    event.right = NIL
-    low = np.uint32(new)  # the next smaller subtree goes under its right, or under `new`'s left
-    high = np.uint32(new)
+    low = high = np.uint32(
+        new
+    )  # what is smaller goes under the right of `low`, what is larger under the left of `high`
     deep = 0
     while at != NIL:
-        node = tree[at]
         spine[deep] = at
         deep += 1
-        if _comes_before(event, node):
-            if high == new:
-                event.right = at
-            else:
-                tree[high].left = at
+        if _comes_before(event, tree[at]):
+            tree[high].left = at
             high = at
-            at = node.left
+            at = tree[at].left
         else:
-            if low == new:
-                event.left = at
-            else:
-                tree[low].right = at
+            tree[low].right = at
             low = at
-            at = node.right
-    if low != new:
-        tree[low].right = NIL
-    if high != new:
-        tree[high].left = NIL
+            at = tree[at].right
+    tree[low].right = NIL
+    tree[high].left = NIL
+    event.left, event.right = event.right, event.left  # the smaller ones began under its right
     for k in range(deep - 1, -1, -1):
         _pull(tree, spine[k])
 
@@ -178,49 +154,32 @@ def take_first(tree: Array, root: Slot, path: Array) -> tuple[Slot, Slot]:
         path[0, deep] = at
         deep += 1
         at = tree[at].left
-    rest = tree[at].right
-    if deep == 0:
-        return at, rest
-    tree[path[0, deep - 1]].left = rest
-    for k in range(deep - 1, -1, -1):
-        _pull(tree, path[0, k])
-    return at, np.uint32(root)
+    path[0, deep] = at
+    return at, _attach(tree, path[0], deep, tree[at].right, np.uint32(root))
 
 
 @kernel
 def _merge(tree: Array, left: Slot, right: Slot, spine: Array) -> Slot:
     """Merge two trees, all of `left` before all of `right`."""
-    top = NIL
-    hook = NIL  # the rest goes to its free side
-    to_right = False
     deep = 0
     while left != NIL and right != NIL:
-        first = tree[left].priority >= tree[right].priority
-        take = left if first else right
-        if hook == NIL:
-            top = take
-        elif to_right:
-            tree[hook].right = take
+        if tree[left].priority >= tree[right].priority:
+            spine[deep] = left
+            left = tree[left].right
         else:
-            tree[hook].left = take
-        spine[deep] = take
+            spine[deep] = right
+            right = tree[right].left
         deep += 1
-        hook = take
-        to_right = first
-        if first:
-            left = tree[take].right
-        else:
-            right = tree[take].left
-    rest = left if right == NIL else right
-    if hook == NIL:
-        return rest
-    if to_right:
-        tree[hook].right = rest
-    else:
-        tree[hook].left = rest
+    merged = left if right == NIL else right
     for k in range(deep - 1, -1, -1):
+        node = tree[spine[k]]
+        if _comes_before(node, tree[merged]):
+            node.right = merged
+        else:
+            node.left = merged
         _pull(tree, spine[k])
-    return top
+        merged = spine[k]
+    return merged
 
 
 @kernel
