@@ -2,116 +2,101 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.history.toml import load_toml
-from forebay.model.errors import BadInput, name_errors
+from forebay.model.errors import BadInput, name_errors, nearest_name
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
 from forebay.model.units import parse_bandwidth, parse_size
 
 _MOST_DISKS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Format:
-    """The names in a kind of file. `bare` is the unit of a number without one, 0 if a unit is required."""
-
-    nodes: str
-    disks: str
-    name: str
-    network: str
-    bare: float
-    ours: bool  # has `server` and `count`; a key that looks like a typing error is one
-
-    @property
-    def node_keys(self) -> tuple[str, ...]:
-        return (self.name, self.network, self.disks, *(("server", "count") if self.ours else ()))
-
-    @property
-    def disk_keys(self) -> tuple[str, ...]:
-        return ("capacity", "write_bandwidth", "read_bandwidth", *(("count",) if self.ours else ()))
-
-
-_OURS = _Format(nodes="node", disks="disk", name="name", network="network_bandwidth", bare=0, ours=True)
-_STORALLOC = _Format(nodes="hosts", disks="disks", name="hostname", network="network_bw", bare=1e9, ours=False)
+_STORALLOC = {"node": "hosts", "disk": "disks", "name": "hostname", "network_bandwidth": "network_bw"}
+"""StorAlloc's names of our keys. Its files have no `server` and no `count`; numbers are GB, or GB/s."""
+_ONLY_OURS = ("server", "count")
+_BILLION = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a file and its place in it, like `node[1].disk[0]`; that of the whole file is empty."""
+    """A table of a file and its place in it, like `node[1].disk[0]`; that of the whole file is empty.
+
+    `names` are the file's names of our keys, if it is not our own.
+    """
 
     path: Path
-    form: _Format
+    names: Mapping[str, str]
     place: str
     values: Mapping[str, object]
 
-    @property
-    def where(self) -> str:
-        return f"{self.path}: {self.place}" if self.place else str(self.path)
+    def at(self, key: str = "") -> str:
+        steps = [step for step in (self.place, self.names.get(key, key)) if step]
+        return f"{self.path}: {'.'.join(steps)}" if steps else str(self.path)
 
-    def at(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.place else f"{self.path}: {key}"
+    def get(self, key: str, default: object = None) -> object:
+        if self.names and key in _ONLY_OURS:
+            return default
+        return self.values.get(self.names.get(key, key), default)
 
     def text(self, key: str, default: str) -> str:
-        value = self.values.get(key, default)
+        value = self.get(key, default)
         if not isinstance(value, str) or not value.strip():
             raise BadInput(self.at(key), f"must be text, not {_short(value)}")
         return value
 
     def tables(self, key: str) -> list[_Table]:
         """The tables of a list, which must not be empty."""
-        value = self.values.get(key)
+        value = self.get(key)
         if not value:
             raise BadInput(self.at(key), "is missing; at least one is needed")
         if not isinstance(value, list):
             raise BadInput(self.at(key), f"must be a list of tables, not {_short(value)}")
-        start = f"{self.place}.{key}" if self.place else key
-        return [_table(self.path, self.form, f"{start}[{index}]", item) for index, item in enumerate(value)]
+        start = f"{self.place}.{self.names.get(key, key)}".lstrip(".")
+        return [_table(self.path, self.names, f"{start}[{index}]", item) for index, item in enumerate(value)]
 
-    def further(self, known: tuple[str, ...]) -> dict[str, object]:
+    def further(self, *ours: str) -> dict[str, object]:
         """The keys that are not known; in our own files, one that looks like a typing error is refused."""
+        known = [self.names.get(key, key) for key in ours if not (self.names and key in _ONLY_OURS)]
         others = {key: value for key, value in self.values.items() if key not in known}
-        for key in others if self.form.ours else ():
-            if hint := _hint(key, known, cutoff=0.8):
-                raise BadInput(self.at(key), f"is not a key{hint}")
+        for key in () if self.names else others:
+            if near := nearest_name(key, known, cutoff=0.8):
+                raise BadInput(self.at(key), f"is not a key; did you mean {near!r}?")
         return others
 
     def count(self, most: int) -> int:
-        value = self.values.get("count", 1) if self.form.ours else 1
+        value = self.get("count", 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise BadInput(self.at("count"), f"must be a whole number from 1, not {_short(value)}")
         if value > most:
-            raise BadInput(self.at("count") if value > 1 else self.where, f"makes more than {_MOST_DISKS:,} disks")
+            raise BadInput(self.at("count" if value > 1 else ""), f"makes more than {_MOST_DISKS:,} disks")
         return value
 
     def capacity(self) -> int:
         size = self._quantity("capacity", parse_size, "4 TB")
         if not 1 <= size <= MOST_BYTES:
-            reason = f"must be at least 1 byte and at most {MOST_BYTES:.0e}, not {_short(self.values['capacity'])}"
+            reason = f"must be at least 1 byte and at most {MOST_BYTES:.0e}, not {_short(self.get('capacity'))}"
             raise BadInput(self.at("capacity"), reason)
         return round(size)
 
     def bandwidth(self, key: str) -> float:
         """Bytes per second; without a limit it is the text "inf" in our own files and the number .inf in YAML."""
-        if self.values.get(key) == ("inf" if self.form.ours else math.inf):
+        if self.get(key) == (math.inf if self.names else "inf"):
             return math.inf
         bandwidth = self._quantity(key, parse_bandwidth, "2.5 GB/s")
         if not (bandwidth > 0 and math.isfinite(bandwidth)):
-            raise BadInput(self.at(key), f"must be positive and finite, not {_short(self.values[key])}")
+            raise BadInput(self.at(key), f"must be positive and finite, not {_short(self.get(key))}")
         return bandwidth
 
     def _quantity(self, key: str, parse: Callable[[str], float], example: str) -> float:
-        value = self.values.get(key)
+        value = self.get(key)
         if value is None:
             raise BadInput(self.at(key), "is missing")
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise BadInput(self.at(key), f"must be text with a unit, like {example!r}, not {_short(value)}")
-        if not isinstance(value, str) and self.form.bare:
-            return value * self.form.bare if abs(value) < 1e300 else math.inf
+        if not isinstance(value, str) and self.names:
+            return value * _BILLION if abs(value) < 1e300 else math.inf
         if not isinstance(value, str) or _is_number(value):
             raise BadInput(self.at(key), f"needs a unit, like {example!r}, not {_short(value)}")
         try:
@@ -130,9 +115,10 @@ def read_platform(path: Path) -> Platform:
     if suffix not in (".toml", ".yml", ".yaml"):
         raise BadInput(str(path), "must be a .toml file, or StorAlloc's .yml or .yaml")
     if suffix == ".toml":
-        table = _table(path, _OURS, "", load_toml(path))
+        table = _table(path, {}, "", load_toml(path))
         for key in (key for key in table.values if key not in ("name", "node")):
-            raise BadInput(table.at(key), f"is not a key of this file{_hint(key, ('name', 'node'), cutoff=0.6)}")
+            near = nearest_name(key, ("name", "node"), cutoff=0.6)
+            raise BadInput(table.at(key), "is not a key of this file" + (f"; did you mean {near!r}?" if near else ""))
         return _platform(table, table.text("name", path.stem))
     from forebay.history.yaml_events import load_yaml  # PyYAML may be missing
 
@@ -141,47 +127,44 @@ def read_platform(path: Path) -> Platform:
     return _platform(_table(path, _STORALLOC, "", {} if document is None else document), path.stem)
 
 
-def _table(path: Path, form: _Format, place: str, value: object) -> _Table:
+def _table(path: Path, names: Mapping[str, str], place: str, value: object) -> _Table:
     if not isinstance(value, dict):
         where = f"{path}: {place}" if place else str(path)
         raise BadInput(where, f"must be a table of keys and values, not {_short(value)}")
-    return _Table(path, form, place, {str(key): item for key, item in value.items()})
+    return _Table(path, names, place, {str(key): item for key, item in value.items()})
 
 
 def _platform(table: _Table, name: str) -> Platform:
-    form = table.form
     by_server: dict[str, list[Node]] = {}
     names: set[str] = set()
     disks = 0
-    for index, entry in enumerate(table.tables(form.nodes)):
+    for index, entry in enumerate(table.tables("node")):
         nodes = _nodes(entry, index, most=_MOST_DISKS - disks)
         for node in nodes:
             if node.name in names:
-                raise BadInput(entry.at(form.name), f"is taken: another node is named {node.name!r} already")
+                raise BadInput(entry.at("name"), f"is taken: another node is named {node.name!r} already")
             names.add(node.name)
         disks += len(nodes) * len(nodes[0].disks)
-        by_server.setdefault(entry.text("server", "S-0") if form.ours else "S-0", []).extend(nodes)
+        by_server.setdefault(entry.text("server", "S-0"), []).extend(nodes)
     servers = tuple(Server(name=name, nodes=tuple(nodes)) for name, nodes in by_server.items())
     return Platform(name=name, servers=servers)
 
 
 def _nodes(table: _Table, index: int, most: int) -> list[Node]:
     """The nodes of one table, with at most `most` disks in all."""
-    form = table.form
-    fields = table.further(form.node_keys)
-    name, network = table.text(form.name, f"node-{index}"), table.bandwidth(form.network)
+    fields = table.further("name", "network_bandwidth", "disk", *_ONLY_OURS)
+    name, network = table.text("name", f"node-{index}"), table.bandwidth("network_bandwidth")
     disks: list[Disk] = []
-    for entry in table.tables(form.disks):
-        disk_fields = entry.further(form.disk_keys)
+    for entry in table.tables("disk"):
         disk = Disk(
+            fields=entry.further("capacity", "write_bandwidth", "read_bandwidth", "count"),
             capacity=entry.capacity(),
             write_bandwidth=entry.bandwidth("write_bandwidth"),
             read_bandwidth=entry.bandwidth("read_bandwidth"),
-            fields=disk_fields,
         )
         disks += [disk] * entry.count(most - len(disks))
     count = table.count(most // len(disks))
-    names = [f"{name}-{i}" for i in range(count)] if "count" in table.values and form.ours else [name]
+    names = [name] if table.get("count") is None else [f"{name}-{i}" for i in range(count)]
     return [Node(name=name, network_bandwidth=network, disks=tuple(disks), fields=fields) for name in names]
 
 
@@ -191,11 +174,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _hint(key: str, known: tuple[str, ...], *, cutoff: float) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _short(value: object) -> str:

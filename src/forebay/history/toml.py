@@ -1,6 +1,5 @@
 """Users' TOML files as checked values; errors name the file and the key."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, nearest_name, why
 from forebay.model.units import format_duration, parse_bandwidth, parse_duration, parse_size, require_unit
 
 __all__ = [
@@ -153,8 +152,8 @@ def _reason(error: Any) -> str:
     reason = f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
     if error["type"] == "literal_error":
         names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-        near = difflib.get_close_matches(str(error["input"]), names, n=1, cutoff=0.5)
-        return f"{reason}; did you mean {near[0]!r}?" if near else reason
+        near = nearest_name(str(error["input"]), names)
+        return f"{reason}; did you mean {near!r}?" if near else reason
     return reasons.get(error["type"], reason)
 
 

@@ -47,8 +47,8 @@ class UnknownName(UserError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         self._arguments = (kind, name, names)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
+        near = nearest_name(name, names)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(names)}"
         super().__init__(f"no {kind} {name!r}; {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -61,6 +61,11 @@ class Refused(UserError):
 
 class PolicyError(ForebayError):
     """A policy returned something that it must not return."""
+
+
+def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
+    """What may have been meant; `cutoff` is how like it must be, up to 1."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 def why(error: OSError) -> str:
