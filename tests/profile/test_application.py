@@ -34,7 +34,7 @@ def test_the_curve_is_the_median_of_whole_timed_runs_by_osts(kinds: list[dict[st
     for run in runs:
         if run.nprocs == found.processes and not run.partial_flag and run.perf_by_slowest and run.stripe_count:
             perf[run.stripe_count].append(run.perf_by_slowest)
-    assert {p.n: p.perf.runs for p in found.points} == {n: len(values) for n, values in perf.items()}
+    assert {n: perf.runs for n, perf in found.points.items()} == {n: len(values) for n, values in perf.items()}
     expected = Curve.of({n: float(np.median(values)) for n, values in perf.items()}) if perf else None
     assert found.curve == expected
     assert found.runs == sum(run.nprocs == found.processes for run in runs)
@@ -74,7 +74,7 @@ def test_partial_runs_are_counted_and_left_out() -> None:
     runs.append(behaviour(3, partial_flag=True, perf_by_slowest=9e9, total_bytes=1))
     found = profile_of("vpic", runs)
     assert (found.runs, found.partial_runs, found.only_partial) == (4, 1, False)
-    assert found.points[0].perf.runs == 3
+    assert next(iter(found.points.values())).runs == 3
     assert found.measures["total_bytes"].median == 1000 * MIB
 
 
@@ -99,11 +99,11 @@ def test_layouts_are_told_apart_by_stripes_and_size_fastest_first() -> None:
     runs = [behaviour(0, count=24, file_stripe_count=1, perf_by_slowest=1e8)]
     runs += [behaviour(i, count=24, stripe_size=8 * MIB, perf_by_slowest=5e8) for i in (1, 2)]
     found = profile_of("vpic", runs)
-    assert [(p.file_stripe_count, p.stripe_size, p.perf.runs) for p in found.layouts] == [
+    assert [(*layout, perf.runs) for layout, perf in found.layouts.items()] == [
         (24, 8 * MIB, 2),
         (1, MIB, 1),
     ]
-    assert [(p.n, p.perf.runs) for p in found.points] == [(24, 3)]
+    assert [(n, perf.runs) for n, perf in found.points.items()] == [(24, 3)]
 
 
 def test_the_forecast_is_the_usual_volume_on_the_best_known_count() -> None:

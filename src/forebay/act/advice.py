@@ -141,7 +141,7 @@ def recorded_mount(settings: Settings) -> str | None:
 def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | None) -> ChosenFileSystem:
     """The one that is named or that holds `folder`; else the one of the application's last run, or of most runs."""
     with store.reading() as connection:
-        known = [sums.filesystem for sums in filesystem_sums(connection) if sums.filesystem]
+        known = [mount for mount, _, _ in filesystem_sums(connection) if mount]
         last = last_filesystem(connection, app)
     if named is not None:
         unseen = f"the history has no run on {named}; it has runs on {', '.join(known[:5])}"

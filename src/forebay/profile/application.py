@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, TypeVar
@@ -15,10 +15,6 @@ from forebay.profile.access_pattern import Pattern, pattern_of
 
 Key = TypeVar("Key", bound=Hashable)
 DriftVerdict = Literal["faster", "slower", "no drift", "too few runs"]
-LEAST_RUNS = 4
-"""In each third: a rank test of three against three never reaches 5 %."""
-SURE = 0.05
-LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,37 +27,23 @@ class Spread:
     runs: int
 
 
-def spread(values: Iterable[float], *, that_occurred: bool = False) -> Spread | None:
-    """The spread of the values, None if there are none; with `that_occurred`, never a number between two of them.
+def spread(values: Sequence[float], *, that_occurred: bool = False) -> Spread:
+    """The spread of one value or more; with `that_occurred`, never a number between two of them.
 
     >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
     Spread(median=3.0, p10=1.4, p90=4.6, runs=5)
     >>> spread([4.0, 1.0], that_occurred=True).median
     1.0
     """
-    known = np.array(list(values), dtype=float)
-    if not known.size:
-        return None
     method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if that_occurred else "linear"
-    p10, median, p90 = np.percentile(known, (10, 50, 90), method=method).tolist()
-    return Spread(median=median, p10=p10, p90=p90, runs=known.size)
+    p10, median, p90 = np.percentile(np.array(values, dtype=float), (10, 50, 90), method=method).tolist()
+    return Spread(median=median, p10=p10, p90=p90, runs=len(values))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """b(n): bytes per second of the runs on n OSTs."""
-
-    n: int
-    perf: Spread
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutPoint:
-    """Bytes per second of the runs with this layout."""
-
-    file_stripe_count: int
-    stripe_size: int
-    perf: Spread
+LEAST_RUNS = 4
+"""In each third: a rank test of three against three never reaches 5 %."""
+SURE = 0.05
+LEAST_CHANGE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +98,10 @@ class Profile:
     last_start_time: float
     pattern: Pattern
     measures: dict[str, Spread]
-    points: tuple[Point, ...]
-    layouts: tuple[LayoutPoint, ...]
+    points: dict[int, Spread]
+    """b(n): the performance on n OSTs, in bytes per second, ascending; without runs for which n is unknown."""
+    layouts: dict[tuple[int, int], Spread]
+    """The same by stripes of one file and stripe size, the fastest first."""
     curve: Curve | None
     drift: Drift
     forecast: Forecast | None
@@ -140,8 +124,9 @@ def profile_of(
     alike = runs_on(same_count, mount)
     whole = [r for r in alike if not r.partial_flag]
     timed = [r for r in whole if r.perf_by_slowest > 0]
-    points = points_of(timed)
-    curve = Curve.of({p.n: p.perf.median for p in points}) if points else None
+    points = {n: perf for n, perf in sorted(_perf_by(timed, lambda r: r.stripe_count or 0).items()) if n}
+    curve = Curve.of({n: perf.median for n, perf in points.items()}) if points else None
+    by_layout = _perf_by(timed, lambda r: (r.file_stripe_count or 0, r.stripe_size or 0)).items()
     return Profile(
         app=app,
         filesystem=mount,
@@ -157,7 +142,7 @@ def profile_of(
         pattern=pattern_of(whole or alike),
         measures=measures_of(whole or alike),
         points=points,
-        layouts=layouts_of(timed),
+        layouts=dict(sorted((p for p in by_layout if all(p[0])), key=lambda p: (-p[1].median, p[0]))),
         curve=curve,
         drift=drift_of(timed),
         forecast=forecast_of(timed, curve),
@@ -181,37 +166,14 @@ def nearest(counts: Sequence[int], wanted: int) -> int:
 def commonest(runs: Sequence[Behaviour]) -> int:
     """The number of processes of most whole runs, or of most runs if all are partial."""
     known = [r for r in runs if not r.partial_flag] or runs
-    latest: dict[int, tuple[int, int]] = {}
-    for index, run in enumerate(known):
-        latest[run.nprocs] = (latest.get(run.nprocs, (0, 0))[0] + 1, index)
-    return max(latest, key=lambda n: latest[n])
+    counts = Counter(run.nprocs for run in reversed(known))  # in the order of the latest run
+    return counts.most_common(1)[0][0]
 
 
 def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
     """Processes that did I/O, volumes, files, request sizes, times and performance, by column."""
-    spreads = {}
-    for name, read in _MEASURES.items():
-        values = [value for run in runs if (value := read(run)) is not None]
-        if measure := spread(values, that_occurred=name.startswith("common_")):
-            spreads[name] = measure
-    return spreads
-
-
-def points_of(runs: Sequence[Behaviour]) -> tuple[Point, ...]:
-    """Performance by number of OSTs, ascending, without runs for which it is unknown."""
-    by_count = _perf_by(runs, lambda r: r.stripe_count or 0)
-    return tuple(Point(n=n, perf=perf) for n, perf in sorted(by_count.items()) if n)
-
-
-def layouts_of(runs: Sequence[Behaviour]) -> tuple[LayoutPoint, ...]:
-    """Performance by stripes of one file and stripe size, the fastest first."""
-    by_layout = _perf_by(runs, lambda r: (r.file_stripe_count or 0, r.stripe_size or 0))
-    points = [
-        LayoutPoint(file_stripe_count=count, stripe_size=size, perf=perf)
-        for (count, size), perf in by_layout.items()
-        if count and size
-    ]
-    return tuple(sorted(points, key=lambda p: (-p.perf.median, p.file_stripe_count, p.stripe_size)))
+    values = {name: [value for run in runs if (value := read(run)) is not None] for name, read in _MEASURES.items()}
+    return {name: spread(each, that_occurred=name.startswith("common_")) for name, each in values.items() if each}
 
 
 def drift_of(runs: Sequence[Behaviour]) -> Drift:
@@ -251,11 +213,11 @@ def _relative(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[li
 
 def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | None:
     """None if no run could be timed."""
-    volume, seconds = spread(r.total_bytes for r in runs), spread(r.time_by_slowest for r in runs)
-    if volume is None or seconds is None:
+    if not runs:
         return None
+    volume = spread([r.total_bytes for r in runs])
     if curve is None:
-        return Forecast(total_bytes=volume, count=None, seconds=seconds.median)
+        return Forecast(total_bytes=volume, count=None, seconds=spread([r.time_by_slowest for r in runs]).median)
     best = curve.n_perf
     return Forecast(total_bytes=volume, count=best, seconds=volume.median / curve.at(best))
 
@@ -264,8 +226,7 @@ def _perf_by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict
     groups: dict[Key, list[float]] = defaultdict(list)
     for run in runs:
         groups[key(run)].append(run.perf_by_slowest)
-    measured = {k: spread(values) for k, values in groups.items()}
-    return {k: perf for k, perf in measured.items() if perf is not None}
+    return {k: spread(values) for k, values in groups.items()}
 
 
 def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour], float | None]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from forebay.history.store.totals import LayoutSums
 from forebay.model.layout import DEFAULT_SIZE
@@ -12,8 +13,7 @@ PAPER_BINS = 9
 """1, 2, 3-4, ... 129-256 are always shown; larger ones only if they have runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
+class Bin(NamedTuple):
     """Runs whose stripe count or size is in [low, high], and their share of the runs for which it is known."""
 
     low: int
@@ -59,14 +59,15 @@ def usage(sums: Sequence[LayoutSums]) -> Usage:
     sized = [s for s in sums if s.stripe_size > 0]
     both = [s for s in counted if s.stripe_size > 0]
     laid_out = [s for s in sized if s.file_stripe_count > 0]
+    last = max([PAPER_BINS, *(bin_of(s.stripe_count) + 1 for s in counted)])
     requests = sum(s.pattern_requests for s in sums)  # without STDIO's, whose order and size are unknown
     return Usage(
         runs=_runs(sums),
         partial_runs=_runs(s for s in sums if s.partial_flag),
         runs_without_lustre=_runs(s for s in sums if not (s.stripe_count or s.stripe_size)),
         total_bytes=sum(s.total_bytes for s in sums),
-        stripe_counts=_count_bins(counted),
-        stripe_sizes=_size_bins(sized),
+        stripe_counts=_bins(counted, lambda s: _bounds(bin_of(s.stripe_count)), map(_bounds, range(last))),
+        stripe_sizes=_bins(sized, lambda s: (s.stripe_size, s.stripe_size)),
         default_count=_share_of(counted, lambda s: s.stripe_count == DEFAULT_COUNT),
         default_size=_share_of(sized, lambda s: s.stripe_size == DEFAULT_SIZE),
         default_both=_share_of(both, lambda s: (s.stripe_count, s.stripe_size) == (DEFAULT_COUNT, DEFAULT_SIZE)),
@@ -88,23 +89,19 @@ def bin_of(count: int) -> int:
     return (count - 1).bit_length()
 
 
-def _count_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
-    runs: Counter[int] = Counter()
-    for s in sums:
-        runs[bin_of(s.stripe_count)] += s.runs
-    total = sum(runs.values())
-    numbers = range(max(PAPER_BINS, max(runs, default=0) + 1))
-    return tuple(
-        Bin(low=(1 << k - 1) + 1 if k else 1, high=1 << k, runs=runs[k], share=runs[k] / (total or 1)) for k in numbers
-    )
+def _bounds(number: int) -> tuple[int, int]:
+    return (1 << number - 1) + 1 if number else 1, 1 << number
 
 
-def _size_bins(sums: Sequence[LayoutSums]) -> tuple[Bin, ...]:
-    runs: Counter[int] = Counter()
+def _bins(
+    sums: Sequence[LayoutSums], bounds: Callable[[LayoutSums], tuple[int, int]], shown: Iterable[tuple[int, int]] = ()
+) -> tuple[Bin, ...]:
+    """The runs by the bounds of their bins, ascending; those `shown` exist even without runs."""
+    runs = Counter(dict.fromkeys(shown, 0))
     for s in sums:
-        runs[s.stripe_size] += s.runs
-    total = sum(runs.values())
-    return tuple(Bin(low=size, high=size, runs=runs[size], share=runs[size] / total) for size in sorted(runs))
+        runs[bounds(s)] += s.runs
+    total = runs.total() or 1
+    return tuple(Bin(*limits, runs=number, share=number / total) for limits, number in sorted(runs.items()))
 
 
 def _runs(sums: Iterable[LayoutSums]) -> int:

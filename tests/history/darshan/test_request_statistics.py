@@ -47,7 +47,7 @@ def access(files: Files, verb: str, order: str, *, shared: bool, size: int, firs
 def told(path: Path, nprocs: int, files: Files, calls: Any = (), streams: Any = ()) -> Pattern:
     row = read_log(write_log(path / "a.darshan", nprocs, files, calls, streams)).row
     apart = {
-        f"{part['operation']}s": RequestTotals(**{name: part[name] for name in RequestTotals.__slots__})
+        f"{part['operation']}s": RequestTotals(**{name: part[name] for name in RequestTotals._fields})
         for part in row["request_rows"]
     }
     known = row | apart | {"run_id": 1}

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Table
@@ -15,19 +16,18 @@ MOST_RUNS = 10_000
 """Of an application with more runs, only the newest describe it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestTotals:
+class RequestTotals(NamedTuple):
     """The reads or the writes of one run, by the columns of `run_requests` (see schema.toml)."""
 
     total_bytes: int
     shared_bytes: int
     requests: int
     request_bytes: int
-    common_size: int = 0
     contiguous: int | None
     strided: int | None
     with_gaps: int | None
     backward: int | None
+    common_size: int = 0
     collective_calls: int = 0
     independent_calls: int = 0
     call_bytes: int = 0
@@ -79,11 +79,10 @@ def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) ->
         .limit(limit)
     )
     chosen = newest.subquery()
-    columns = [requests.c[name] for name in RequestTotals.__slots__]
-    query = sa.select(requests.c.run_id, requests.c.operation, *columns)
+    query = sa.select(requests.c.run_id, requests.c.operation, *(requests.c[name] for name in RequestTotals._fields))
     parts: dict[int, dict[str, RequestTotals]] = defaultdict(dict)
     for run, operation, *values in connection.execute(query.join(chosen, chosen.c.run_id == requests.c.run_id)):
-        parts[run][f"{operation}s"] = RequestTotals(**dict(zip(RequestTotals.__slots__, values, strict=True)))
+        parts[run][f"{operation}s"] = RequestTotals(*values)
     rows = reversed(connection.execute(newest).mappings().all())
     return [Behaviour(**{**row, **parts[row["run_id"]]}) for row in rows]
 

@@ -1,15 +1,15 @@
 """Sums over all runs, by layout, file system, application and OST; single runs are only looked up by an index."""
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.store.bulk import fetch, whole_sum, within
+from forebay.history.store.bulk import whole_sum, within
 from forebay.history.store.schema import apps, filesystems, osts, runs, totals
 
 OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
@@ -17,8 +17,7 @@ OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slownes
 _AT_ONCE = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutSums:
+class LayoutSums(NamedTuple):
     """All runs with one layout. `stripe_count` is the number of distinct OSTs, 0 if unknown."""
 
     stripe_count: int
@@ -35,26 +34,17 @@ class LayoutSums:
 
 def layout_sums(connection: Connection, filesystem: str | None = None) -> list[LayoutSums]:
     """The sums of each layout, for whole and partial runs, over all runs or those on one file system."""
-    columns = [totals.c[name] for name in LayoutSums.__slots__]
+    columns = [totals.c[name] for name in LayoutSums._fields]
     kind, sums = columns[:4], map(whole_sum, columns[4:])
     query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
-    return fetch(connection, query, LayoutSums)
+    return [LayoutSums(*row) for row in connection.execute(query)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesystemSums:
-    """All runs on one file system, by its mount point ("" if unknown)."""
-
-    filesystem: str
-    runs: int
-    total_bytes: int
-
-
-def filesystem_sums(connection: Connection) -> list[FilesystemSums]:
-    """The sums of each file system in Lustre records, the one with most runs first."""
+def filesystem_sums(connection: Connection) -> list[tuple[str, int, int]]:
+    """Mount point ("" if unknown), runs and bytes of each file system in Lustre records, most runs first."""
     name, number = totals.c.filesystem, whole_sum(totals.c.runs)
     query = sa.select(name, number, whole_sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
-    return fetch(connection, query.order_by(number.desc(), name), FilesystemSums)
+    return [tuple(row) for row in connection.execute(query.order_by(number.desc(), name))]
 
 
 _LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
@@ -81,7 +71,7 @@ def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None
         .order_by(sums[by].desc(), apps.c.app)
         .limit(limit)
     )
-    return [(app, number, volume) for app, number, volume in connection.execute(query)]
+    return [tuple(row) for row in connection.execute(query)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,32 +181,26 @@ def highest_target(connection: Connection, filesystem: str | None = None) -> int
 def osts_by_filesystem(
     connection: Connection, since: float | None = None, until: float | None = None, only: str | None = None
 ) -> list[tuple[list[OstSums], npt.NDArray[np.void]]]:
-    """`ost_sums` and `observations` of each file system, or of only one."""
-    return [
-        (
-            [replace(s, filesystem=name) for s in ost_sums(connection, since, until, number)],
-            observations(connection, since, until, number),
-        )
-        for name, number in filesystem_ids(connection).items()
-        if only is None or name == only
-    ]
+    """The sums of each OST, ascending, and the observations by run, over runs that started in [since, until): of each
+    file system, or of only one. An observation, as `OBSERVATION`, is an OST in a run with a known slowness."""
+    by_filesystem = []
+    for name, number in filesystem_ids(connection).items():
+        if only is None or name == only:
+            there = [osts.c.filesystem_id == number, *_runs_started(since, until)]
+            by_filesystem.append((_ost_sums(connection, name, there), _observations(connection, there)))
+    return by_filesystem
 
 
-def ost_sums(connection: Connection, since: float | None, until: float | None, filesystem_id: int) -> list[OstSums]:
-    """The sums of each OST of a file system, ascending, over runs that started in [since, until)."""
+def _ost_sums(connection: Connection, filesystem: str, there: list[sa.ColumnElement[bool]]) -> list[OstSums]:
     volume = whole_sum(osts.c.files), whole_sum(osts.c.total_bytes), sa.func.sum(osts.c.io_time).label("io_time")
-    query = sa.select(osts.c.ost, sa.func.count().label("runs"), *volume).where(osts.c.filesystem_id == filesystem_id)
-    query = query.where(*_runs_started(since, until)).group_by(osts.c.ost).order_by(osts.c.ost)
-    return fetch(connection, query, OstSums)
+    query = sa.select(osts.c.ost, sa.func.count().label("runs"), *volume).where(*there).group_by(osts.c.ost)
+    rows = connection.execute(query.order_by(osts.c.ost)).mappings()
+    return [OstSums(filesystem=filesystem, **row) for row in rows]
 
 
-def observations(
-    connection: Connection, since: float | None, until: float | None, filesystem_id: int
-) -> npt.NDArray[np.void]:
-    """Every OST of a file system in every run with a known slowness, as `OBSERVATION`, by run."""
+def _observations(connection: Connection, there: list[sa.ColumnElement[bool]]) -> npt.NDArray[np.void]:
     columns = [osts.c[name] for name in ("run_id", "ost", "alone_files", "slowness")]
-    known = osts.c.slowness.is_not(None), osts.c.filesystem_id == filesystem_id
-    query = sa.select(*columns).where(*known, *_runs_started(since, until)).order_by(osts.c.run_id, osts.c.ost)
+    query = sa.select(*columns).where(osts.c.slowness.is_not(None), *there).order_by(osts.c.run_id, osts.c.ost)
     partitions = connection.execute(query, execution_options={"yield_per": _AT_ONCE}).partitions()
     parts = [np.array([tuple(row) for row in rows], dtype=OBSERVATION) for rows in partitions]
     return np.concatenate(parts) if parts else np.empty(0, dtype=OBSERVATION)

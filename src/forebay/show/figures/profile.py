@@ -72,23 +72,23 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
     points = profile.points
     axes.set_title("bandwidth by OSTs, b(n)", loc="left")
     axes.set_xlabel("OSTs that the run used, n")
-    n = np.array([p.n for p in points], dtype=float)
-    middle, low, high = (np.array([getattr(p.perf, name) for p in points]) for name in ("median", "p10", "p90"))
+    n = np.array(list(points), dtype=float)
+    middle, low, high = (np.array([getattr(p, name) for p in points.values()]) for name in ("median", "p10", "p90"))
     axes.errorbar(
         n, middle, (middle - low, high - middle), color=_LINE, marker="o", markersize=4, linewidth=1.3, capsize=3,
         elinewidth=0.9, zorder=3,
     )  # fmt: skip
-    for point, top in zip(points, high, strict=True):
+    for (count, perf), top in zip(points.items(), high, strict=True):
         how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
-        axes.annotate(plural(point.perf.runs, "run"), (point.n, top), (0, 6), bbox=box, zorder=4, **how)
+        axes.annotate(plural(perf.runs, "run"), (count, top), (0, 6), bbox=box, zorder=4, **how)
     axes.set_ylim(0, 1.18 * float(high.max()))
     axes.set_xscale("log", base=2)
     axes.set_xlim(n.min() / 1.5, n.max() * 1.5)
     ticks: list[float] = []
-    for count in n.tolist():  # without those too close to the one before
-        if not ticks or count >= 1.25 * ticks[-1]:
-            ticks.append(count)
+    for number in n.tolist():  # without those too close to the one before
+        if not ticks or number >= 1.25 * ticks[-1]:
+            ticks.append(number)
     axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_bandwidth(value)) if value else "0"))
@@ -97,7 +97,7 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
 def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None:
     placed = [run for run in timed if run.stripe_count]
     osts = "OSTs unknown" if not placed else f"{len(placed)} on" if len(placed) < len(timed) else "all on"
-    where = f" {plural(profile.points[0].n, 'OST')}" if placed else ""
+    where = f" {plural(next(iter(profile.points)), 'OST')}" if placed else ""
     axes.set_title(f"{plural(len(timed), 'run')}, {osts}{where}", loc="left")
     axes.set_ylabel("performance")
     days, perf = (np.array([getattr(run, name) for run in timed]) for name in ("start_time", "perf_by_slowest"))

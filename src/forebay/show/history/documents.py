@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import IO
 
-from forebay.history.store.totals import AppSums, FilesystemSums
+from forebay.history.store.totals import AppSums
 from forebay.model.errors import BadInput
 from forebay.profile.application import Profile
 from forebay.profile.filesystem_usage import Usage
@@ -15,7 +15,6 @@ from forebay.profile.ost_health import OstHealth
 from forebay.show.output import Document
 
 Top = Sequence[tuple[str, int, int]]
-_TOP = ("app", "runs", "total_bytes")
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")
 UNKNOWN = "unknown"
 """What a file system is called of which nothing tells where it is mounted."""
@@ -33,9 +32,7 @@ def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
     return wanted
 
 
-def usage_document(
-    usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]
-) -> Document:
+def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> Document:
     """Of `forebay history stats`; percentages are of what tells, null where nothing does."""
     return {
         "runs": usage.runs,
@@ -43,7 +40,7 @@ def usage_document(
         "total_bytes": usage.total_bytes,
         "partial_runs": usage.partial_runs,
         "runs_without_lustre": usage.runs_without_lustre,
-        "filesystems": [asdict(sums) for sums in filesystems],
+        "filesystems": _sums("filesystem", filesystems),
         "stripe_count": [
             {"low": b.low, "high": b.high, "runs": b.runs, "percent": 100 * b.share} for b in usage.stripe_counts
         ],
@@ -54,12 +51,16 @@ def usage_document(
             "both_pct": _percent(usage.default_both),
             "layout_pct": _percent(usage.default_layout),
         },
-        "most_run": [dict(zip(_TOP, row, strict=True)) for row in most_run],
-        "most_bytes": [dict(zip(_TOP, row, strict=True)) for row in most_bytes],
+        "most_run": _sums("app", most_run),
+        "most_bytes": _sums("app", most_bytes),
         "seq_pct": _percent(usage.sequential),
         "io_less_1k_pct": _percent(usage.less_1k),
         "io_1k_to_100k_pct": _percent(usage.from_1k_to_100k),
     }
+
+
+def _sums(name: str, rows: Top) -> list[Document]:
+    return [dict(zip((name, "runs", "total_bytes"), row, strict=True)) for row in rows]
 
 
 def apps_document(apps: Sequence[AppSums]) -> Document:
@@ -83,7 +84,11 @@ def profile_document(profile: Profile, wanted: int | None) -> Document:
     made["elsewhere"] = [{"filesystem": mount, "runs": runs} for mount, runs in profile.elsewhere]
     made["process_counts"] = [{"nprocs": n, "runs": runs} for n, runs in profile.process_counts]
     made["curve"] = profile.curve and {"counts": profile.curve.counts, "bandwidths": profile.curve.bandwidths}
-    made["points"] = [{"n": p.n, **asdict(p.perf)} for p in profile.points]
+    made["points"] = [{"n": n, **asdict(perf)} for n, perf in profile.points.items()]
+    made["layouts"] = [
+        {"file_stripe_count": count, "stripe_size": size, "perf": asdict(perf)}
+        for (count, size), perf in profile.layouts.items()
+    ]
     return made
 
 

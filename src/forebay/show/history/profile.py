@@ -40,9 +40,11 @@ def print_profile(profile: Profile, wanted: int | None) -> None:
     ]
     print_table("Over its runs", ("what", "median", "10 %", "90 %"), rows)
     if profile.points:
-        print_table("Bandwidth by OSTs, b(n)", ("OSTs", *_PERF), [(p.n, *_perf(p.perf)) for p in profile.points])
+        print_table(
+            "Bandwidth by OSTs, b(n)", ("OSTs", *_PERF), [(n, *_perf(perf)) for n, perf in profile.points.items()]
+        )
     if profile.layouts:
-        rows = [(str(p.file_stripe_count), format_binary(p.stripe_size), *_perf(p.perf)) for p in profile.layouts]
+        rows = [(str(n), format_binary(size), *_perf(perf)) for (n, size), perf in profile.layouts.items()]
         print_table("Bandwidth by layout", ("stripes of a file", "stripe size", *_PERF), rows)
     typer.echo(describe_drift(profile.drift))
     typer.echo(describe_forecast(profile))

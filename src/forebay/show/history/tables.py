@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from forebay.history.run_fields import SIZE_BINS, WholeRun
-from forebay.history.store.totals import AppSums, FilesystemSums
+from forebay.history.store.totals import AppSums
 from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
@@ -38,14 +38,14 @@ def format_share(share: float) -> str:
     return f"{float(f'{value:.{1 if value >= 1 else 2}f}'):g} %"
 
 
-def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Sequence[FilesystemSums]) -> None:
+def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> None:
     """`forebay history stats`."""
     typer.echo(
         f"{plural(usage.runs, 'run')} of {plural(apps, 'application')}, {format_size(usage.total_bytes)}; "
         f"{plural(usage.partial_runs, 'run')} from partial logs, {usage.runs_without_lustre:,} without Lustre records"
     )
     if filesystems:
-        rows = [(mount_name(s.filesystem), f"{s.runs:,}", format_size(s.total_bytes)) for s in filesystems]
+        rows = [(mount_name(mount), f"{n:,}", format_size(b)) for mount, n, b in filesystems]
         print_table("File systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
     if len(filesystems) > 1:
         typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
