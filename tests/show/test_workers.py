@@ -6,7 +6,7 @@ import pytest
 
 from forebay.model.errors import BadInput, UserError
 from forebay.show.workers import find_configuration, hire_workers, read_slurm_options
-from forebay.work import Processes, SlurmOptions
+from forebay.work import SlurmOptions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "forebay.toml"
 
@@ -20,7 +20,7 @@ def nothing_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_processes_need_no_configuration() -> None:
     with hire_workers("3") as workers:
-        assert workers == Processes(3)
+        assert workers == 3
 
 
 def test_the_nearest_configuration_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from forebay.work import Died, Processes, run_pieces
+from forebay.work import Died, run_pieces
 from support import work
 from support.processes import wait_until
 
 
-@pytest.mark.parametrize("workers", [1, 2, Processes(3)])
-def test_every_piece_has_its_result(workers: int | Processes) -> None:
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_piece_has_its_result(workers: int) -> None:
     assert sorted(run_pieces(workers, work.doubled, range(20))) == [(n, 2 * n) for n in range(20)]
 
 

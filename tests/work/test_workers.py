@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.errors import BadInput
-from forebay.work import Dask, Processes, Slurm, parse_workers
+from forebay.work import Dask, Slurm, parse_workers
 
 
 @pytest.mark.parametrize("text", [None, ""])
 def test_nothing_said_is_a_process_for_each_core(text: str | None) -> None:
-    assert parse_workers(text) == Processes(os.cpu_count() or 1)
+    assert parse_workers(text) == (os.cpu_count() or 1)
 
 
 @given(st.integers(1, 256))
 def test_a_number_is_so_many_processes_or_jobs(count: int) -> None:
-    assert parse_workers(str(count)) == parse_workers(count) == Processes(count)
+    assert parse_workers(str(count)) == parse_workers(count) == count
     assert parse_workers(f"slurm:{count}") == Slurm(count)
 
 

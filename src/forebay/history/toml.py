@@ -6,31 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator as AfterValidator
+from pydantic import BaseModel, ConfigDict
+from pydantic import BeforeValidator as BeforeValidator
+from pydantic import Field as Field
+from pydantic import ValidationError as ValidationError
+from pydantic import ValidationInfo as ValidationInfo
 
 from forebay.model.errors import BadInput, nearest_name, why
 from forebay.model.units import format_duration, parse_bandwidth, parse_duration, parse_size, require_unit
 
-__all__ = [
-    "AfterValidator",
-    "BeforeValidator",
-    "Bytes",
-    "BytesPerSecond",
-    "BytesWithUnit",
-    "Field",
-    "OpenTable",
-    "RelativePath",
-    "Seconds",
-    "Table",
-    "ValidationError",
-    "ValidationInfo",
-    "WholePath",
-    "load_toml",
-    "locate_errors",
-    "matching",
-    "up_to",
-    "validate",
-]
 T = TypeVar("T")
 TableType = TypeVar("TableType", bound="Table")
 

@@ -4,17 +4,18 @@ A piece must not depend on others: any worker may do it, in any order, and more 
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import Any, TypeVar
 
 from forebay.work.processes import ProcessCrew
-from forebay.work.workers import Cluster, Crew, Dask, Died, Gone, Processes, Slurm, SlurmOptions, Work, parse_workers
+from forebay.work.workers import Cluster, Crew, Dask, Died, Gone, Slurm, SlurmOptions, Work, parse_workers
 
-__all__ = ["Dask", "Died", "Gone", "Processes", "Slurm", "SlurmOptions", "Work", "parse_workers"]
+__all__ = ["Dask", "Died", "Gone", "Slurm", "SlurmOptions", "Work", "parse_workers"]
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-Workers = int | Processes | Cluster
-"""Who does the work; a number means that many processes."""
+Workers = int | Cluster
+"""Who does the work; a number means that many processes of this machine."""
 
 
 def run_pieces(
@@ -36,25 +37,18 @@ def run_pieces(
     because it prints. The modules to `preload` are imported once for all processes. Closing the iterator stops all
     workers.
     """
-    chosen = Processes(workers) if isinstance(workers, int) else workers
     remaining = iter(pieces)
     first = list(islice(remaining, 2))
     if not first:
         return  # without starting any worker
     all_pieces = chain(first, remaining)
-    if not isinstance(chosen, Processes):
-        with chosen.crew(work) as crew:
-            yield from _results(crew, all_pieces, ahead, in_order)
-    elif not apart and (chosen.count == 1 or len(first) == 1):
+    if isinstance(workers, int) and not apart and (workers == 1 or len(first) == 1):
         yield from ((piece, work(piece)) for piece in all_pieces)
-    else:
-        with ProcessCrew(chosen.count, work, quiet=apart, preload=preload) as crew:
-            yield from _results(crew, all_pieces, ahead, in_order)
-
-
-def is_local(workers: Workers) -> bool:
-    """Whether the work is done on this machine."""
-    return isinstance(workers, int | Processes)
+        return
+    hired: AbstractContextManager[Crew]
+    hired = ProcessCrew(workers, work, quiet=apart, preload=preload) if isinstance(workers, int) else workers.crew(work)
+    with hired as crew:
+        yield from _results(crew, all_pieces, ahead, in_order)
 
 
 def _results(crew: Crew, pieces: Iterator[Piece], ahead: int, in_order: bool) -> Iterator[tuple[Piece, Any]]:

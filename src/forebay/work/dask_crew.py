@@ -14,7 +14,6 @@ import time
 import uuid
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from distributed import KilledWorker, WorkerPlugin
@@ -30,6 +29,8 @@ MOST = 64
 _works: dict[str, Work] = {}
 """In a worker: its work, by the unique name of the run."""
 _one_at_a_time = threading.Lock()
+_Numbered = tuple[int, object]
+"""A piece with its number."""
 _DIED = Died("the workers that did it died one after the other (out of memory?)")
 
 
@@ -60,15 +61,6 @@ def forebay_pieces(name: str, pieces: list[object]) -> tuple[float, list[Any]]:
         return time.perf_counter() - begin, results
 
 
-@dataclass(slots=True)
-class _Given:
-    """A piece; `suspect` if several workers died while they had it."""
-
-    number: int
-    piece: object
-    suspect: bool = False
-
-
 class DaskCrew:
     """All workers of a scheduler, for one kind of work."""
 
@@ -76,9 +68,10 @@ class DaskCrew:
         self._workers, self._client = workers, workers.client
         self._name = f"forebay-{uuid.uuid4().hex}"
         self._plugin = _WorkPlugin(self._name, work)
-        self._new: deque[_Given] = deque()
-        self._suspects: deque[_Given] = deque()
-        self._under_way: dict[str, tuple[Any, list[_Given]]] = {}  # futures and their bundles, by key
+        self._new: deque[_Numbered] = deque()
+        self._suspects: deque[_Numbered] = deque()
+        self._suspected: set[int] = set()
+        self._under_way: dict[str, tuple[Any, list[_Numbered]]] = {}  # futures and their bundles, by key
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._seconds = BUNDLE  # of a recent piece
 
@@ -89,7 +82,7 @@ class DaskCrew:
         return max(1, min(MOST, int(BUNDLE / self._seconds)))
 
     def give(self, number: int, piece: object) -> None:
-        self._new.append(_Given(number, piece))
+        self._new.append((number, piece))
 
     def wait(self) -> list[tuple[int, Any]]:
         while True:
@@ -104,8 +97,8 @@ class DaskCrew:
         if self._suspects and not self._under_way:
             self._send([self._suspects.popleft()])
 
-    def _send(self, bundle: list[_Given]) -> None:
-        future = self._client.submit(forebay_pieces, self._name, [given.piece for given in bundle], pure=False)
+    def _send(self, bundle: list[_Numbered]) -> None:
+        future = self._client.submit(forebay_pieces, self._name, [piece for _, piece in bundle], pure=False)
         self._under_way[future.key] = future, bundle
         future.add_done_callback(self._done.put)
 
@@ -128,10 +121,10 @@ class DaskCrew:
         results: list[tuple[int, Any]] = []
         for (_, bundle), (seconds, values) in zip(finished, answers, strict=True):
             self._seconds = 0.7 * self._seconds + 0.3 * max(seconds / len(bundle), 1e-6)
-            results += [(given.number, value) for given, value in zip(bundle, values, strict=True)]
+            results += [(number, value) for (number, _), value in zip(bundle, values, strict=True)]
         return results + [pair for future, bundle in pairs for pair in self._handle_failure(future, bundle)]
 
-    def _handle_failure(self, future: Any, bundle: list[_Given]) -> list[tuple[int, Any]]:
+    def _handle_failure(self, future: Any, bundle: list[_Numbered]) -> list[tuple[int, Any]]:
         """`Died` for suspects whose worker died again; other pieces become suspects and are done again."""
         if future.status == "finished":
             return []
@@ -140,8 +133,11 @@ class DaskCrew:
             raise error
         if error is None and self._client.status != "running":
             raise Gone(f"{self._workers.where}: lost the connection to the Dask scheduler")
-        self._suspects += [replace(given, suspect=True) for given in bundle if not given.suspect]
-        return [(given.number, _DIED) for given in bundle if given.suspect]
+        again = [(number, piece) for number, piece in bundle if number not in self._suspected]
+        died = [(number, _DIED) for number, _ in bundle if number in self._suspected]
+        self._suspects += again
+        self._suspected |= {number for number, _ in again}
+        return died
 
     def __enter__(self) -> DaskCrew:
         self._client.register_plugin(self._plugin)

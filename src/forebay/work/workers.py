@@ -12,7 +12,6 @@ from forebay.model.errors import BadInput, UserError
 MOST = 10_000
 """Workers in jobs of Slurm; a larger number is a typing error."""
 MOST_PROCESSES = 256
-"""On one machine."""
 
 Work = Callable[[Any], Any]
 """From a piece to its result: a function of a module or a partial of one, so that it can be sent to workers."""
@@ -50,13 +49,6 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
-    """That many processes on this machine."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Dask:
     """The workers of the Dask scheduler at `address`, HOST:PORT."""
 
@@ -90,18 +82,18 @@ class SlurmOptions:
     logs: str | None = None
 
 
-def parse_workers(text: str | int | None) -> Processes | Dask | Slurm:
-    """The workers that `--workers` names; one process per core by default.
+def parse_workers(text: str | int | None) -> int | Dask | Slurm:
+    """The workers that `--workers` names; a number is of processes here, by default one per core.
 
     >>> parse_workers("4"), parse_workers("dask://login1:8786"), parse_workers("slurm:16")
-    (Processes(count=4), Dask(address='login1:8786'), Slurm(count=16))
+    (4, Dask(address='login1:8786'), Slurm(count=16))
     """
     name = "" if text is None else str(text).strip()
     cores = os.cpu_count() or 1
     if not name:
-        return Processes(cores)
+        return cores
     if re.fullmatch(r"[0-9]+", name):
-        return Processes(_count(name, MOST_PROCESSES, f"processes (the default is one per core, {cores} here)"))
+        return _count(name, MOST_PROCESSES, f"processes (the default is one per core, {cores} here)")
     if match := re.fullmatch(r"slurm:([0-9]+)", name):
         return Slurm(_count(match[1], MOST, "jobs of Slurm"))
     if match := re.fullmatch(r"dask://((?:[\w.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5}))/?", name):

@@ -28,7 +28,7 @@ from forebay.history.store.runs import (
     remove_runs,
 )
 from forebay.model.errors import UserError, name_errors, why
-from forebay.work import Died, Workers, is_local, run_pieces
+from forebay.work import Died, Workers, run_pieces
 
 CHUNK = 50
 """Logs that a worker reads at a time."""
@@ -192,6 +192,6 @@ def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[Scann
                     yield from _read(([path] for path in chunk), workers)
                 continue
             for path, log in zip(chunk, logs, strict=True):
-                if log.size < 0 and not is_local(workers) and Path(path).exists():
+                if log.size < 0 and not isinstance(workers, int) and Path(path).exists():
                     log.reason += " on the worker's machine; it must see the same files as this one"
             yield logs
