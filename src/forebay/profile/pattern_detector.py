@@ -22,7 +22,6 @@ from forebay.model.situation import PATTERNS
 FEATURES = ("files", "smallest", "mean", "largest", "spread")
 """Fields of an `Observation`. The paper uses the distance between requests in bytes, which depends on file sizes."""
 VERSION = 1
-# Arrays of a document with the names of their dimensions.
 _NETWORK = {
     **dict.fromkeys(("powers", "centre", "scale"), "features"),
     "hidden_bias": "neurons",
@@ -30,42 +29,21 @@ _NETWORK = {
     "output": "neurons classes",
     "output_bias": "classes",
 }
+"""The network's arrays with the names of their dimensions: a Yeo-Johnson transform of each feature, centred and scaled;
+then two layers, the first with ReLU."""
 _TREE = {**dict.fromkeys(("left", "right", "feature", "threshold"), "nodes"), "shares": "nodes classes"}
+"""The tree's: from node 0 to `left` if the feature is at most the threshold, else to `right`; -1 for both is a leaf."""
 Classifier = Literal["network", "tree"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Network:
-    """A Yeo-Johnson transform of each feature, centred and scaled; then two layers, the first with ReLU."""
-
-    powers: Floats
-    centre: Floats
-    scale: Floats
-    hidden: Floats
-    hidden_bias: Floats
-    output: Floats
-    output_bias: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tree:
-    """From node 0: to `left` if the feature is at most the threshold, else to `right`; a leaf has -1 for both."""
-
-    feature: Ints
-    threshold: Floats
-    left: Ints
-    right: Ints
-    shares: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Detector:
     """Both classifiers, which of them is used, and the document that they were read from."""
 
-    network: Network
-    tree: Tree
+    network: Mapping[str, Floats]
+    tree: Mapping[str, Floats]
     default: Classifier
     document: Mapping[str, Any]
 
@@ -99,10 +77,10 @@ def likelihoods(rows: Floats, detector: Detector, by: Classifier | None = None) 
     return _by_network(detector.network, rows)
 
 
-def _by_network(network: Network, rows: Floats) -> Floats:
-    given = (yeo_johnson(rows, network.powers) - network.centre) / network.scale
-    hidden = np.maximum(given @ network.hidden + network.hidden_bias, 0)
-    output = hidden @ network.output + network.output_bias
+def _by_network(network: Mapping[str, Floats], rows: Floats) -> Floats:
+    given = (yeo_johnson(rows, network["powers"]) - network["centre"]) / network["scale"]
+    hidden = np.maximum(given @ network["hidden"] + network["hidden_bias"], 0)
+    output = hidden @ network["output"] + network["output_bias"]
     output = np.exp(output - output.max(axis=1, keepdims=True))
     shares: Floats = output / output.sum(axis=1, keepdims=True)
     return shares
@@ -122,16 +100,16 @@ def yeo_johnson(rows: Floats, powers: Floats) -> Floats:
     return transformed
 
 
-def _by_tree(tree: Tree, rows: Floats) -> Floats:
+def _by_tree(tree: Mapping[str, Any], rows: Floats) -> Floats:
     # Trees are trained in single precision, and a value must fall on the same side here.
     given = rows.astype(np.float32)
     at = np.zeros(len(rows), dtype=np.int64)
     numbers = np.arange(len(rows))
-    while (tree.left[at] >= 0).any():
-        inner = tree.left[at] >= 0
-        low = given[numbers, np.maximum(tree.feature[at], 0)] <= tree.threshold[at]
-        at = np.where(inner, np.where(low, tree.left[at], tree.right[at]), at)
-    return tree.shares[at]
+    while (inner := tree["left"][at] >= 0).any():
+        low = given[numbers, np.maximum(tree["feature"][at], 0)] <= tree["threshold"][at]
+        at = np.where(inner, np.where(low, tree["left"][at], tree["right"][at]), at)
+    shares: Floats = tree["shares"][at]
+    return shares
 
 
 @cache
@@ -172,9 +150,7 @@ def parse_detector(document: object, where: str) -> Detector:
     _require((feature >= 0) & (feature < len(FEATURES)) | (left < 0), f"{where}: tree.feature")
     _require(tree["shares"] >= 0, f"{where}: tree.shares")
     whole = {key: tree[key].astype(np.int64) for key in ("feature", "left", "right")}
-    return Detector(
-        network=Network(**network), tree=Tree(**{**tree, **whole}), default=document["default"], document=document
-    )
+    return Detector(network=network, tree=tree | whole, default=document["default"], document=document)
 
 
 def _parse_arrays(table: object, where: str, shapes: Mapping[str, str]) -> dict[str, Any]:
