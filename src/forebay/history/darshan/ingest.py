@@ -18,15 +18,7 @@ from pathlib import Path
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.scanned_log import PRELOADED, ScannedLog, Status, failed_log, path_text, read_many
 from forebay.history.store import Store
-from forebay.history.store.runs import (
-    add_runs,
-    clear_stale,
-    find_unchanged,
-    list_stale,
-    read_process_summaries,
-    record_logs,
-    remove_runs,
-)
+from forebay.history.store.runs import combine_runs, find_unchanged, list_stale, record_logs
 from forebay.model.errors import UserError, name_errors, why
 from forebay.work import Died, Workers, run_pieces
 
@@ -169,14 +161,9 @@ def _combine_runs(store: Store) -> None:
     """Combine the runs of many logs."""
     while True:
         with store.writing() as connection:
-            keys = list_stale(connection, BATCH)
-            if not keys:
+            if not (keys := list_stale(connection, BATCH)):
                 return
-            summaries = read_process_summaries(connection, keys)
-            runs = {key: merge_processes(processes) | {"run_key": key} for key, processes in summaries}
-            add_runs(connection, list(runs.values()))
-            remove_runs(connection, [key for key in keys if key not in runs])
-            clear_stale(connection, keys)
+            combine_runs(connection, keys, merge_processes)
 
 
 def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[ScannedLog], None, None]:

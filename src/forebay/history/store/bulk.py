@@ -45,13 +45,14 @@ def delete_in(connection: Connection, column: sa.Column[Any], values: Sequence[o
 
 def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]], *, add: bool = False) -> None:
     """Insert rows, or update those whose primary key exists; with `add`, add the values to the stored ones."""
+    if not rows:
+        return
     insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
     key = [column.name for column in table.primary_key]
     new = {
         c.name: c + insert.excluded[c.name] if add else insert.excluded[c.name] for c in table.c if c.name not in key
     }
-    if rows:
-        connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new), list(rows))
+    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=new), list(rows))
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:

@@ -1,7 +1,7 @@
 """Which logs have been read; adding and removing their runs, and the sums over these."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -72,7 +72,7 @@ def _find_runs_of_several(connection: Connection, keys: set[str | None]) -> set[
 
 def _mark_stale(connection: Connection, keys: set[str]) -> None:
     """Mark runs that must be combined again."""
-    clear_stale(connection, sorted(keys))
+    delete_in(connection, stale.c.run_key, sorted(keys))
     insert_rows(connection, stale, [{"run_key": key} for key in sorted(keys)])
 
 
@@ -80,16 +80,17 @@ def list_stale(connection: Connection, most: int) -> list[str]:
     return list(connection.execute(sa.select(stale.c.run_key).order_by(stale.c.run_key).limit(most)).scalars())
 
 
-def clear_stale(connection: Connection, keys: Sequence[str]) -> None:
-    delete_in(connection, stale.c.run_key, keys)
-
-
-def read_process_summaries(connection: Connection, keys: Sequence[str]) -> Iterator[tuple[str, list[ProcessSummary]]]:
-    """The processes of each of these runs."""
+def combine_runs(connection: Connection, keys: Sequence[str], merge: Callable[[Sequence[ProcessSummary]], Row]) -> None:
+    """Combine the processes of each of these runs again; a run without any is removed."""
     query = sa.select(logs.c.run_key, logs.c.summary).where(logs.c.status == "read")
     rows = select_in(connection, query.order_by(logs.c.run_key, logs.c.digest), logs.c.run_key, keys)
-    for key, of_run in groupby(rows, key=lambda row: str(row.run_key)):
-        yield key, [unpack_summary(row.summary) for row in of_run]
+    combined = {
+        key: merge([unpack_summary(row.summary) for row in of_run]) | {"run_key": key}
+        for key, of_run in groupby(rows, key=lambda row: str(row.run_key))
+    }
+    add_runs(connection, list(combined.values()))
+    remove_runs(connection, [key for key in keys if key not in combined])
+    delete_in(connection, stale.c.run_key, keys)
 
 
 def _replace(connection: Connection, log: Row, changed: set[str]) -> None:

@@ -11,7 +11,7 @@ from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.run_fields import FORWARDED, Row
 from forebay.history.scanned_log import ScannedLog, pack_summary
 from forebay.history.store import Store
-from forebay.history.store.runs import add_runs, clear_stale, read_process_summaries, record_logs
+from forebay.history.store.runs import combine_runs, record_logs
 
 MODULE = "FORWARD"
 _VERSION = "forward-1"
@@ -40,14 +40,13 @@ def store_parts(store: Store, new: Sequence[JobPart]) -> None:
     keys = sorted({log.run_key for log in logs if log.run_key is not None})
     with store.writing() as connection:
         record_logs(connection, logs)
-        add_runs(connection, [_run(key, some) for key, some in read_process_summaries(connection, keys)])
-        clear_stale(connection, keys)
+        combine_runs(connection, keys, _merge)
 
 
-def _run(key: str, some: Sequence[Any]) -> Row:
+def _merge(some: Sequence[Any]) -> Row:
     active = len({row["process"] for row, _ in some})
     processes = max(max(row["nprocs"] for row, _ in some), active)
-    return merge_processes(some) | {"run_key": key, "nprocs": processes, "io_procs": active}
+    return merge_processes(some) | {"nprocs": processes, "io_procs": active}
 
 
 def _log(part: JobPart) -> ScannedLog:
