@@ -18,7 +18,7 @@ from darshan.backend import cffi_backend as backend
 from numpy.typing import NDArray
 
 from forebay.history.darshan.sections import Header, Module, Sections, UnreadableLog, read_header
-from forebay.history.run_fields import LATEST, MOST_PROCESSES
+from forebay.history.run_fields import LATEST, MOST_PROCESSES, SIZE_BINS
 
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""
@@ -26,8 +26,8 @@ AT_ONCE = 500 * CHUNK
 """Records in one accumulator, which stores about 130 bytes for every file."""
 SMALL = 1 << 18
 """A log of so few bytes can't hold more: a record has at least 256 bytes, and zlib packs at most 1,030 into one."""
-BINS = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
-"""Request sizes in the names of counters; see `run_fields.SIZE_BINS`."""
+BINS = [size.replace("-", "_").replace("+", "_PLUS") for size in SIZE_BINS]
+"""Request sizes in the names of counters, like 1K_10K and 1G_PLUS."""
 Chunk = NDArray[Any]
 """Records of a module."""
 Floats = NDArray[np.float64]

@@ -184,9 +184,9 @@ class Sections:
     def __init__(self, path: Path, header: Header, file: IO[bytes]) -> None:
         self._path, self._header, self._file = path, header, file
 
-    def damage(self, what: str) -> UnreadableLog:
+    def damage(self, what: str, kind: type[UnreadableLog] = UnreadableLog) -> UnreadableLog:
         """The error for a log that is damaged."""
-        return UnreadableLog(str(self._path), f"is damaged: {what}")
+        return kind(str(self._path), f"is damaged: {what}")
 
     def job(self) -> tuple[tuple[int, ...], bytes]:
         """The job's numbers (user, start, end, processes, job id; from format 3.41 on with nanoseconds), and its text:
@@ -199,7 +199,7 @@ class Sections:
                 break
         text = 8 * numbers + 1024  # after metadata that is not needed
         if len(whole) < text:
-            raise UnreadableSection(str(self._path), "is damaged: its job section can't be read")
+            raise self.damage("its job section can't be read", UnreadableSection)
         return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
 
     def names(self) -> Iterator[tuple[int, bytes]]:
@@ -332,11 +332,10 @@ class Sections:
                 try:
                     yield from _decompress(stream, packed)
                 except zlib.error:
-                    reason = f"is damaged: its {name} section can't be decompressed"
-                    raise UnreadableSection(str(self._path), reason) from None
+                    raise self.damage(f"its {name} section can't be decompressed", UnreadableSection) from None
                 packed, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
         if stream is not None:
-            raise UnreadableSection(str(self._path), f"is damaged: its {name} section is truncated")
+            raise self.damage(f"its {name} section is truncated", UnreadableSection)
 
 
 def _decompress(stream: Any, packed: bytes) -> Iterator[bytes]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,7 @@ def read_log(path: Path) -> Summary:
         job, (modules, unknown) = log.job(), log.modules()
         remarks = _check_modules(modules, unknown)
         # Without a batch system, Darshan uses the process's number as the job's, so the log has no others.
-        match = _NAME.search(path.name)
-        is_alone = match is not None and match["pid"] == str(job.job_id)
+        is_alone = _split_name(path)[2] == str(job.job_id)
         of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
         watch = _RecordWatch(_read_layouts(log, modules, remarks), MOST_FILES if of_many else 0)
         requests = RequestStatistics(job.nprocs)
@@ -87,6 +86,13 @@ def read_log(path: Path) -> Summary:
     if wrong is not None:
         raise UnreadableLog(str(path), f"is damaged: {wrong}")
     return Summary(row, of_many, watch.files, remarks)
+
+
+def _split_name(path: Path) -> tuple[str, str, str]:
+    """Of a log's name: user and program, the number of the job, and that of the process; "" for what it lacks."""
+    name = path_text(path.name)
+    match = _NAME.search(name)
+    return (name[: match.start()], match["job"], match["pid"] or "") if match else ("", "", "")
 
 
 def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
@@ -163,8 +169,7 @@ def _row(
     watch: _RecordWatch,
     requests: RequestStatistics,
 ) -> Row:
-    match = _NAME.search(path_text(path.name))
-    in_name = path_text(path.name)[: match.start()].partition("_")[2] if match else ""  # if the user has no underscore
+    in_name = _split_name(path)[0].partition("_")[2]  # if the user has no underscore
     app = program_name(job.exe) or in_name or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
@@ -207,12 +212,11 @@ def _row(
 
 
 def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
-    every = _add_counters([sums[m].counters for m in counted])
-    posix = _add_counters(
-        [sums[m].counters for m in counted if m == "POSIX"]
-    )  # the only one with the order of requests
+    # Without negative ones, which stand for unknown.
+    every: Any = sum((+Counter(sums[m].counters) for m in counted), Counter())
+    posix: Any = +Counter(sums["POSIX"].counters) if "POSIX" in counted else {}  # only it has the order of requests
 
-    def total(*names: str, of: Row = every) -> Any:
+    def total(*names: str, of: Any = every) -> Any:
         """The sum of these counters; one that no module has counts as 0."""
         return sum(of.get(name, 0) for name in names)
 
@@ -242,15 +246,6 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     }
 
 
-def _add_counters(counters: list[dict[str, float]]) -> Row:
-    """Each counter summed over modules; -1 stands for unknown."""
-    added: Row = {}
-    for name, value in chain.from_iterable(module.items() for module in counters):
-        if value > 0:
-            added[name] = added.get(name, 0) + value
-    return added
-
-
 def _module_row(name: str, sums: Sums, module: Module) -> Row:
     return {
         "module": name,
@@ -275,10 +270,8 @@ def program_name(exe: str) -> str:
 
 def _user(path: Path, app: str, job: Job) -> str | None:
     """The user in the log's name, or in the folders USER/PROGRAM/JOB/HOST above it."""
-    name = path_text(path.name)
-    match = _NAME.search(name)
-    if match and match["job"] == str(job.job_id):
-        before = name[: match.start()]
+    before, number, _ = _split_name(path)
+    if number == str(job.job_id):
         return before.removesuffix(f"_{app}") if before.endswith(f"_{app}") else before.partition("_")[0]
     folders = path.parts[:-1]
     for at in (-1, -2):  # the job's folder holds the log, or a folder for each host
