@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.errors import BadInput, UserError
-from forebay.show.workers import find_configuration, hire_workers, read_slurm_options
-from forebay.work import SlurmOptions
+from forebay.show.workers import SlurmTable, find_configuration, hire_workers, read_slurm_options
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "forebay.toml"
 
@@ -36,7 +35,7 @@ def test_the_nearest_configuration_counts(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_a_configuration_jobs_ask_for_little() -> None:
-    assert read_slurm_options()[0] == SlurmOptions()
+    assert read_slurm_options()[0] == SlurmTable()
 
 
 def test_what_is_configured_is_what_jobs_ask_for() -> None:
@@ -44,13 +43,15 @@ def test_what_is_configured_is_what_jobs_ask_for() -> None:
         '[workers.slurm]\npartition = "long"\nmemory = "3 GiB"\ncores = 4\ndirectives = ["--qos=low"]\nwait = "2 min"\n'
     )
     options, where = read_slurm_options()
-    assert options == SlurmOptions(partition="long", memory=3 * 2**30, cores=4, directives=("--qos=low",), wait=120)
+    assert options == SlurmTable.model_construct(
+        partition="long", memory=3 * 2**30, cores=4, directives=["--qos=low"], wait=120
+    )
     assert where == "forebay.toml: [workers.slurm]"
 
 
 def test_the_example_says_what_holds_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_CONFIG", str(EXAMPLE))
-    assert read_slurm_options()[0] == SlurmOptions(partition="main")
+    assert read_slurm_options()[0] == SlurmTable(partition="main")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import typer
 from forebay.act.command import run_unchecked
 from forebay.history.toml import BytesWithUnit, Field, OpenTable, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput
-from forebay.work import Dask, Slurm, SlurmOptions, Workers, parse_workers
+from forebay.work import Dask, Slurm, Workers, parse_workers
 
 _COMMAND = 20.0
 """Seconds for an answer of Slurm's commands; they wait ten for a controller that is away."""
@@ -64,7 +64,8 @@ def hire_workers(text: str | None) -> Iterator[Workers]:
         from forebay.work.dask import start_slurm_workers
 
         options, where = read_slurm_options()
-        with start_slurm_workers(wanted.count, options, lambda script: _check_job(script, where), _announce) as crew:
+        asked = options.model_dump()
+        with start_slurm_workers(wanted.count, asked, lambda script: _check_job(script, where), _announce) as crew:
             yield crew
     else:
         yield wanted
@@ -83,16 +84,15 @@ def find_configuration() -> Path | None:
     return next((path for path in (Path("forebay.toml"), home / "forebay" / "forebay.toml") if path.is_file()), None)
 
 
-def read_slurm_options() -> tuple[SlurmOptions, str]:
+def read_slurm_options() -> tuple[SlurmTable, str]:
     """What jobs are to ask for, and where it says so."""
     path = find_configuration()
     if path is None:
-        return SlurmOptions(), "forebay.toml (there is none): [workers.slurm]"
+        return SlurmTable(), "forebay.toml (there is none): [workers.slurm]"
     table = validate(path, load_toml(path), _Configuration).workers.slurm
     if table.memory < 1e6:
         raise BadInput(f"{path}: workers.slurm.memory", f"must be at least 1 MB, not {table.memory:g} bytes")
-    values = table.model_dump() | {"memory": int(table.memory), "directives": tuple(table.directives)}
-    return SlurmOptions(**values), f"{path}: [workers.slurm]"
+    return table, f"{path}: [workers.slurm]"
 
 
 def _check_job(script: str, where: str) -> None:

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from forebay.work.processes import ProcessCrew
-from forebay.work.workers import Cluster, Crew, Dask, Died, Gone, Slurm, SlurmOptions, Work, parse_workers
+from forebay.work.workers import Cluster, Crew, Dask, Died, Gone, Slurm, Work, parse_workers
 
-__all__ = ["Dask", "Died", "Gone", "Slurm", "SlurmOptions", "Work", "parse_workers"]
+__all__ = ["Dask", "Died", "Gone", "Slurm", "Work", "parse_workers"]
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 Workers = int | Cluster

@@ -15,7 +15,7 @@ from typing import Any
 from forebay import __version__
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration
-from forebay.work.workers import Crew, Gone, SlurmOptions, Work
+from forebay.work.workers import Crew, Gone, Work
 
 CONNECT = 10.0
 """Seconds to wait for a scheduler's answer."""
@@ -50,10 +50,11 @@ def connect_workers(
 
 @contextmanager
 def start_slurm_workers(
-    count: int, options: SlurmOptions, check: Callable[[str], None], notify: Notify
+    count: int, options: Mapping[str, Any], check: Callable[[str], None], notify: Notify
 ) -> Iterator[DaskWorkers]:
     """Start workers in jobs of Slurm, and go on as soon as there is one; the jobs are cancelled at the end.
 
+    `options` are those of [workers.slurm]: each job asks for `memory` bytes and has a worker on each of its `cores`.
     `check` gets the script of a job before any is submitted, and raises Slurm's objection to it: later, nobody would
     hear that a job was refused.
     """
@@ -62,30 +63,30 @@ def start_slurm_workers(
     try:
         check(cluster.job_script())
         cluster.scale(n=count)
-        with connect_workers(cluster.scheduler_address, notify, where=where, wait=options.wait) as workers:
+        with connect_workers(cluster.scheduler_address, notify, where=where, wait=options["wait"]) as workers:
             yield workers
     finally:
         cluster.close(timeout=10)
 
 
-def _slurm_cluster(options: SlurmOptions, where: str) -> Any:
+def _slurm_cluster(options: Mapping[str, Any], where: str) -> Any:
     try:
         from dask_jobqueue.slurm import SLURMCluster
     except ModuleNotFoundError:
         raise BadInput(where, "needs Dask and dask-jobqueue: pip install 'forebay[scale]'") from None
     _silence_dask()
-    output = [] if options.logs else ["--output=/dev/null", "--error=/dev/null"]
+    output = [] if options["logs"] else ["--output=/dev/null", "--error=/dev/null"]
     try:
         return SLURMCluster(
-            queue=options.partition,
-            account=options.account,
-            walltime=options.time,
-            memory=f"{options.memory} B",
-            cores=options.cores,
-            processes=options.cores,
-            interface=options.interface,
-            log_directory=options.logs,
-            job_extra_directives=[*output, *options.directives],
+            queue=options["partition"],
+            account=options["account"],
+            walltime=options["time"],
+            memory=f"{int(options['memory'])} B",
+            cores=options["cores"],
+            processes=options["cores"],
+            interface=options["interface"],
+            log_directory=options["logs"],
+            job_extra_directives=[*output, *options["directives"]],
             job_name="forebay",
             python=sys.executable,
             scheduler_options={"dashboard_address": ":0"},

@@ -62,26 +62,6 @@ class Slurm:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmOptions:
-    """What each job asks Slurm for: `memory` in bytes and `cores`, with a worker on each core.
-
-    `time` has the format of sbatch, `directives` are copied into the job's script, and `interface` is the network on
-    which workers reach this machine. `wait` is the time to wait for the first worker, in seconds. Workers write their
-    output to files in `logs`, or nowhere.
-    """
-
-    partition: str | None = None
-    account: str | None = None
-    time: str = "01:00:00"
-    memory: int = 2 * 10**9
-    cores: int = 1
-    interface: str | None = None
-    directives: tuple[str, ...] = ()
-    wait: float = 600
-    logs: str | None = None
-
-
 def parse_workers(text: str | int | None) -> int | Dask | Slurm:
     """The workers that `--workers` names; a number is of processes here, by default one per core.
 
