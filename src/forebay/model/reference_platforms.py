@@ -24,7 +24,9 @@ def reference_platform(name: str) -> Platform:
     if name not in NAMES:
         raise UnknownName("platform", name, NAMES)
     if name == _HETEROGENEOUS:
-        return _heterogeneous()
+        fast = Disk(capacity=8 * _TERABYTE // 5, write_bandwidth=2.93e9, read_bandwidth=3.13e9, fields={"kind": "SSD"})
+        slow = Disk(capacity=2 * _TERABYTE, write_bandwidth=0.05e9, read_bandwidth=0.1e9, fields={"kind": "HDD"})
+        return _platform(name, [(25e9, (fast,) * 5)] * 2 + [(_NETWORK, (slow,) * 2)] * 4)
     capacity, layout = name.split("/")
     return homogeneous(name, layout, _CAPACITIES[capacity])
 
@@ -45,12 +47,6 @@ def homogeneous(name: str, layout: str, capacity: int) -> Platform:
     disk = Disk(capacity=capacity // _DISKS, write_bandwidth=2.93e9, read_bandwidth=3.13e9)
     nodes = _NODES[layout]
     return _platform(name, [(_NETWORK, (disk,) * (_DISKS // nodes))] * nodes)
-
-
-def _heterogeneous() -> Platform:
-    fast = Disk(capacity=8 * _TERABYTE // 5, write_bandwidth=2.93e9, read_bandwidth=3.13e9, fields={"kind": "SSD"})
-    slow = Disk(capacity=2 * _TERABYTE, write_bandwidth=0.05e9, read_bandwidth=0.1e9, fields={"kind": "HDD"})
-    return _platform(_HETEROGENEOUS, [(25e9, (fast,) * 5)] * 2 + [(_NETWORK, (slow,) * 2)] * 4)
 
 
 def _platform(name: str, nodes: list[tuple[float, tuple[Disk, ...]]]) -> Platform:

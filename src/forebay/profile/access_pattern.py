@@ -98,18 +98,20 @@ def _access(parts: Sequence[RequestTotals], one_process: bool) -> Access | None:
 def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dict[str, Any]:
     """The fields of an `Access`, from groups of requests."""
     parts = [part for group in groups for part in group]
-    volume, shared = sum(p.total_bytes for p in parts), sum(p.shared_bytes for p in parts)
+    volume = sum(p.total_bytes for p in parts)
+    shared = sum(p.shared_bytes for p in parts) / volume if volume else None
+    sharing = _name_share(shared, "shared file", "file per process", "no I/O")
     sized = [p for p in parts if p.request_bytes]
     calls = sum(p.collective_calls + p.independent_calls for p in parts)
     collective = sum(p.collective_calls for p in parts) / calls if calls else None
     return {
         "total_bytes": volume,
-        "sharing": _sharing(shared / volume if volume else None, one_process),
-        "shared": shared / volume if volume else None,
+        "sharing": "one process" if one_process and volume else sharing,
+        "shared": shared,
         **_order(groups),
         "mean_size": sum(p.request_bytes for p in sized) / sum(p.requests for p in sized) if sized else None,
         "common_size": _commonest((p.common_size, p.requests) for p in parts),
-        "calls": _calls(collective),
+        "calls": _name_share(collective, "collective", "independent", "none"),
         "collective": collective,
         "mean_call_size": sum(p.call_bytes for p in parts) / calls if calls else None,
         "common_call_size": _commonest((p.common_call_size, p.collective_calls + p.independent_calls) for p in parts),
@@ -131,18 +133,10 @@ def _is_one_process(runs: Sequence[Behaviour]) -> bool:
     return max(r.nprocs for r in runs) == 1 or (not together and float(np.median([r.io_procs for r in runs])) <= 1)
 
 
-def _sharing(shared: float | None, one_process: bool) -> Sharing:
-    if shared is None:
-        return "no I/O"
-    if one_process:
-        return "one process"
-    return "shared file" if shared >= MOSTLY else "file per process" if 1 - shared >= MOSTLY else "both"
-
-
-def _calls(collective: float | None) -> Calls:
-    if collective is None:
-        return "none"
-    return "collective" if collective >= MOSTLY else "independent" if 1 - collective >= MOSTLY else "both"
+def _name_share(share: float | None, most: str, rest: str, unknown: str) -> str:
+    if share is None:
+        return unknown
+    return most if share >= MOSTLY else rest if 1 - share >= MOSTLY else "both"
 
 
 def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:

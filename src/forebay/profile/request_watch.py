@@ -19,10 +19,7 @@ _DISTANCE, _PAIRS, _HERE, _CHANGED, _LOAD, _BUSY, _HEAD = range(10, 17)
 _END, _LOW, _HIGH, _WAY, _IN_PERIOD, _EACH = range(6)
 _MOST = np.iinfo(np.int64).max
 
-TALLY = (
-    *("files", "reads", "writes", "bytes_read", "bytes_written", "smallest", "mean", "largest"),
-    *("distance", "spread", "load", "busy"),
-)
+TALLY = tuple(name for name in Observation.__slots__ if name not in ("seconds", "depths", "clients", "processes"))
 """The fields of `Observation` that `tally` writes, in this order."""
 _MEANS = ("mean", "distance", "spread", "load", "busy")  # the others are whole numbers
 

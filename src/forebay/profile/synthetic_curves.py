@@ -3,10 +3,9 @@
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,16 +22,6 @@ PAPER_COUNTS: Mapping[Kind, int] = MappingProxyType({"io-nodes": 189, "osts": 30
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Family:
-    shape: str
-    weight: int
-    exponents: Sequence[float]
-    tilt: float
-    peak: float
-    spread: float
-
-
 def synthetic_curves(kind: Kind, count: int, rng: np.random.Generator) -> Curves:
     """`count` curves like those of I/O nodes (1, 2, 4 and 8) or of OSTs (1 to 8), bytes per second.
 
@@ -46,26 +35,26 @@ def synthetic_curves(kind: Kind, count: int, rng: np.random.Generator) -> Curves
     if count < 1:
         raise ValueError(f"the number of curves must be at least 1, not {count}")
     recipe = tomllib.loads((files("forebay.profile") / "synthetic_curves.toml").read_text(encoding="utf-8"))[kind]
-    families = [_Family(**family) for family in recipe["families"]]
+    families = recipe["families"]
     numbers: Counter[str] = Counter()
     by_name = {}
-    for family, size in zip(families, apportion(count, [f.weight for f in families]), strict=True):
+    for family, size in zip(families, apportion(count, [f["weight"] for f in families]), strict=True):
+        shape = family["shape"]
         for _ in range(size):
-            numbers[family.shape] += 1
-            name = f"{family.shape}-{numbers[family.shape]:03}"
-            by_name[name] = _draw(family, tuple(recipe["counts"]), recipe["noise"], rng)
+            numbers[shape] += 1
+            by_name[f"{shape}-{numbers[shape]:03}"] = _draw(family, tuple(recipe["counts"]), recipe["noise"], rng)
     return Curves(by_name, plural(count, f"synthetic {kind} curve"))
 
 
-def _draw(family: _Family, counts: tuple[int, ...], noise: float, rng: np.random.Generator) -> Curve:
+def _draw(family: Mapping[str, Any], counts: tuple[int, ...], noise: float, rng: np.random.Generator) -> Curve:
     """One curve of the family's class; what noise turns into another class is drawn anew."""
     gaps = np.diff(np.log(counts))
     while True:
-        slopes = np.array(family.exponents) + rng.normal(0.0, family.tilt)
+        slopes = np.array(family["exponents"]) + rng.normal(0.0, family["tilt"])
         logs = np.concatenate(([0.0], np.cumsum(slopes * gaps))) + rng.normal(0.0, noise, len(counts))
-        peak = family.peak * _MIB * rng.lognormal(0.0, family.spread)
+        peak = family["peak"] * _MIB * rng.lognormal(0.0, family["spread"])
         curve = Curve(counts, tuple((peak * np.exp(logs - logs.max())).tolist()))
-        if classify(curve) is Shape(family.shape):
+        if classify(curve) is Shape(family["shape"]):
             return curve
 
 

@@ -39,19 +39,19 @@ def find_last_decision(connection: Connection, app: str) -> Row | None:
 def list_decisions(
     connection: Connection,
     *,
-    app: str | None = None,
-    job: str | None = None,
-    outcome: str | None = None,
     since: float | None = None,
     until: float | None = None,
     limit: int | None = None,
+    **wanted: str | None,
 ) -> list[Row]:
-    """Decisions in [since, until), seconds since 1970, the newest first, each with the `runs` that followed it."""
-    query = sa.select(decisions).order_by(decisions.c.decision_id.desc()).limit(limit)
-    for column, wanted in ((decisions.c.app, app), (decisions.c.job, job), (decisions.c.outcome, outcome)):
-        query = query if wanted is None else query.where(column == wanted)
-    query = query.where(*within(decisions.c.time, since, until))
-    return [_with_runs(connection, dict(row)) for row in connection.execute(query).mappings().all()]
+    """Decisions in [since, until), seconds since 1970, the newest first, each with the `runs` that followed it.
+
+    `wanted` are values of the columns app, job and outcome; None is any.
+    """
+    equal = (decisions.c[name] == value for name, value in wanted.items() if value is not None)
+    query = sa.select(decisions).where(*equal, *within(decisions.c.time, since, until))
+    rows = connection.execute(query.order_by(decisions.c.decision_id.desc()).limit(limit)).mappings().all()
+    return [_with_runs(connection, dict(row)) for row in rows]
 
 
 def read_decision(connection: Connection, number: int) -> Row:
