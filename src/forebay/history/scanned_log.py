@@ -23,7 +23,7 @@ sections that can't be read."""
 ProcessSummary = tuple[Row, dict[int, int]]
 """A row of `runs` for one process, and the bytes that it moved to and from each file."""
 PRELOADED = ["forebay.history.darshan.summary"]
-_WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete")
+_WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete", "")
 MOST_SECONDS = 20.0
 SECONDS_PER_BYTE = 60e-6
 """The processor time that a log may take: 20 s, and a minute for each megabyte."""
@@ -103,7 +103,13 @@ def read_one(path: str) -> ScannedLog:
     # processor time, which a busy machine or a slow file system does not use up.
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS + log.size * SECONDS_PER_BYTE)
     try:
-        _read_into(log, Path(path))
+        from forebay.history.darshan.summary import read_log  # loads Darshan's library
+
+        summary = read_log(Path(path))
+        packed = pack_summary(summary.row, summary.files) if summary.of_many else None
+        status = next(worst for worst in _WORST_FIRST if not worst or worst in dict(summary.remarks))
+        reason = "; ".join(reason for _, reason in summary.remarks)
+        return replace(log, row=summary.row, summary=packed, status=status, reason=reason)
     except BadInput as error:
         return replace(log, status="failed", reason=error.reason)
     except OSError as error:  # it disappeared
@@ -113,16 +119,3 @@ def read_one(path: str) -> ScannedLog:
         return replace(log, status="failed", reason=f"is damaged: {reason}")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return log
-
-
-def _read_into(log: ScannedLog, path: Path) -> None:
-    from forebay.history.darshan.summary import read_log
-
-    summary = read_log(path)
-    log.row = summary.row
-    log.summary = pack_summary(summary.row, summary.files) if summary.of_many else None
-    if summary.remarks:
-        statuses = {status for status, _ in summary.remarks}
-        log.status = next(status for status in _WORST_FIRST if status in statuses)
-        log.reason = "; ".join(reason for _, reason in summary.remarks)

@@ -16,15 +16,9 @@ def changes(tree: Array, root: Slot, until: float, inclusive: bool) -> tuple[Arr
         if node.time < until or (inclusive and node.time == until):
             left = tree[node.left]
             total += left.sum + node.size
-            live += left.live
-            plus += left.plus
-            starts += left.starts
-            if node.size > 0:
-                live += 1
-                plus += node.size
-                starts += 1
-            else:
-                live -= 1
+            live += left.live + _sign(node)
+            plus += left.plus + max(node.size, 0)
+            starts += left.starts + (node.size > 0)
             at = node.right
         else:
             at = node.left

@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import connection
 from typing import Any
 
@@ -40,28 +39,27 @@ class ProcessCrew:
 
     def __init__(self, count: int, work: Work, *, quiet: bool, preload: Sequence[str]) -> None:
         # Not forked, which would copy locks that the thread of a progress bar holds.
-        context: Any = multiprocessing.get_context("forkserver" if preload else "spawn")
+        self.context: Any = multiprocessing.get_context("forkserver" if preload else "spawn")
         if preload:
-            context.set_forkserver_preload(list(preload))
-        self._count = count
-        self._to_do: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._new_hand = partial(_Hand, context, work, quiet, self._to_do, self._done)
+            self.context.set_forkserver_preload(list(preload))
+        self._count, self.work, self.quiet = count, work, quiet
+        self.to_do: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._hands: list[_Hand] = []
 
     def size(self) -> int:
         return self._count
 
     def give(self, number: int, piece: object) -> None:
-        self._to_do.put((number, piece))
+        self.to_do.put((number, piece))
         if len(self._hands) < self._count:
-            self._hands.append(self._new_hand())
+            self._hands.append(_Hand(self))
 
     def wait(self) -> list[tuple[int, Any]]:
-        results = [self._done.get()]
+        results = [self.done.get()]
         with suppress(queue.Empty):
             while True:
-                results.append(self._done.get_nowait())
+                results.append(self.done.get_nowait())
         for _, result in results:
             if isinstance(result, _Raised):
                 raise result.error
@@ -81,17 +79,9 @@ class ProcessCrew:
 class _Hand(threading.Thread):
     """A thread with one process, which it replaces if it dies."""
 
-    def __init__(
-        self,
-        context: Any,
-        work: Work,
-        quiet: bool,
-        to_do: queue.SimpleQueue[tuple[int, Any] | None],
-        done: queue.SimpleQueue[tuple[int, Any]],
-    ) -> None:
+    def __init__(self, crew: ProcessCrew) -> None:
         super().__init__(daemon=True)
-        self._context, self._work, self._quiet = context, work, quiet
-        self._to_do, self._done = to_do, done
+        self._crew = crew
         self._process: Any = None
         self._pipe: Any = None
         self._dismissed = False
@@ -100,9 +90,9 @@ class _Hand(threading.Thread):
     def run(self) -> None:
         # The main thread handles Ctrl-C. Processes inherit the mask: interrupted at its start, one would print a lot.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        while (task := self._to_do.get()) is not None and not self._dismissed:
+        while (task := self._crew.to_do.get()) is not None and not self._dismissed:
             number, piece = task
-            self._done.put((number, self._result(piece)))
+            self._crew.done.put((number, self._result(piece)))
         self._end()
 
     def _result(self, piece: object) -> Any:
@@ -121,9 +111,10 @@ class _Hand(threading.Thread):
             return _Raised(error)
 
     def _begin(self) -> None:
-        self._pipe, theirs = self._context.Pipe()
+        crew = self._crew
+        self._pipe, theirs = crew.context.Pipe()
         with theirs:
-            process = self._context.Process(target=_serve, args=(theirs, self._work, self._quiet), daemon=True)
+            process = crew.context.Process(target=_serve, args=(theirs, crew.work, crew.quiet), daemon=True)
             process.start()
         self._process = process
         if self._dismissed:
@@ -142,7 +133,7 @@ class _Hand(threading.Thread):
         process = self._process
         if process is not None:
             process.kill()
-        self._to_do.put(None)
+        self._crew.to_do.put(None)
 
 
 def _serve(pipe: Any, work: Work, quiet: bool) -> None:

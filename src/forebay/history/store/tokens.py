@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -33,8 +33,7 @@ def digest_token(secret: str) -> str:
 def save_token(connection: Connection, token: Token) -> bool:
     """Save a token; returns whether it replaces one of the same name."""
     replaced = remove_token(connection, token.name)
-    values = {name: getattr(token, name) for name in Token.__slots__}
-    connection.execute(tokens.insert().values(**values))
+    connection.execute(tokens.insert().values(**asdict(token)))
     return replaced
 
 
