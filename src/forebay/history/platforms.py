@@ -16,6 +16,12 @@ _MOST_DISKS = 1_000_000
 _STORALLOC = {"node": "hosts", "disk": "disks", "name": "hostname", "network_bandwidth": "network_bw"}
 """StorAlloc's names of our keys. Its files have no `server` and no `count`; numbers are GB, or GB/s."""
 _ONLY_OURS = ("server", "count")
+KEYS = {
+    "": ("name", "node"),
+    "node": ("name", "network_bandwidth", "disk", *_ONLY_OURS),
+    "node.disk": ("capacity", "write_bandwidth", "read_bandwidth", "count"),
+}
+"""The keys of each table of our own files."""
 _BILLION = 1e9
 
 
@@ -56,9 +62,9 @@ class _Table:
         start = f"{self.place}.{self.names.get(key, key)}".lstrip(".")
         return [_table(self.path, self.names, f"{start}[{index}]", item) for index, item in enumerate(value)]
 
-    def further(self, *ours: str) -> dict[str, object]:
+    def further(self, kind: str) -> dict[str, object]:
         """The keys that are not known; in our own files, one that looks like a typing error is refused."""
-        known = [self.names.get(key, key) for key in ours if not (self.names and key in _ONLY_OURS)]
+        known = [self.names.get(key, key) for key in KEYS[kind] if not (self.names and key in _ONLY_OURS)]
         others = {key: value for key, value in self.values.items() if key not in known}
         for key in () if self.names else others:
             if near := nearest_name(key, known, cutoff=0.8):
@@ -116,8 +122,8 @@ def read_platform(path: Path) -> Platform:
         raise BadInput(str(path), "must be a .toml file, or StorAlloc's .yml or .yaml")
     if suffix == ".toml":
         table = _table(path, {}, "", load_toml(path))
-        for key in (key for key in table.values if key not in ("name", "node")):
-            near = nearest_name(key, ("name", "node"), cutoff=0.6)
+        for key in (key for key in table.values if key not in KEYS[""]):
+            near = nearest_name(key, KEYS[""], cutoff=0.6)
             raise BadInput(table.at(key), "is not a key of this file" + (f"; did you mean {near!r}?" if near else ""))
         return _platform(table, table.text("name", path.stem))
     from forebay.history.yaml_events import load_yaml  # PyYAML may be missing
@@ -152,12 +158,12 @@ def _platform(table: _Table, name: str) -> Platform:
 
 def _nodes(table: _Table, index: int, most: int) -> list[Node]:
     """The nodes of one table, with at most `most` disks in all."""
-    fields = table.further("name", "network_bandwidth", "disk", *_ONLY_OURS)
+    fields = table.further("node")
     name, network = table.text("name", f"node-{index}"), table.bandwidth("network_bandwidth")
     disks: list[Disk] = []
     for entry in table.tables("disk"):
         disk = Disk(
-            fields=entry.further("capacity", "write_bandwidth", "read_bandwidth", "count"),
+            fields=entry.further("node.disk"),
             capacity=entry.capacity(),
             write_bandwidth=entry.bandwidth("write_bandwidth"),
             read_bandwidth=entry.bandwidth("read_bandwidth"),
