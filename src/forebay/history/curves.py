@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,23 +35,21 @@ class _Row:
     where: str
     cells: dict[str, str]
 
-    def whole(self, column: str, least: int = 0) -> int:
-        value = self._number(column)
-        if not (math.isfinite(value) and value == int(value) and value >= least):
-            raise BadInput(self.where, f"{column} must be a whole number from {least}, not {self.cells[column]}")
-        return int(value)
-
-    def bandwidth(self) -> float:
-        value = self._number("bandwidth")
-        if not (math.isfinite(value) and value > 0):
-            raise BadInput(self.where, f"bandwidth must be positive and finite, not {self.cells['bandwidth']}")
+    def number(self, column: str, is_good: Callable[[float], bool], rule: str) -> float:
+        text = self.cells[column]
+        try:
+            value = float(text)
+        except ValueError:
+            raise BadInput(self.where, f"{column} must be a number, not {text!r}") from None
+        if not (math.isfinite(value) and is_good(value)):
+            raise BadInput(self.where, f"{column} must be {rule}, not {text}")
         return value
 
-    def _number(self, column: str) -> float:
-        try:
-            return float(self.cells[column])
-        except ValueError:
-            raise BadInput(self.where, f"{column} must be a number, not {self.cells[column]!r}") from None
+    def whole(self, column: str, least: int = 0) -> int:
+        return int(self.number(column, lambda n: n == int(n) and n >= least, f"a whole number from {least}"))
+
+    def bandwidth(self) -> float:
+        return self.number("bandwidth", lambda bandwidth: bandwidth > 0, "positive and finite")
 
 
 def read_curves(path: Path) -> Curves:

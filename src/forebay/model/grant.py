@@ -26,17 +26,11 @@ class NotAllowed(Refused):
 class NoSuchGrant(UserError):
     """No grant has this id, or it is no longer known."""
 
-    def __init__(self, grant: str) -> None:
-        super().__init__(f"no grant {grant!r}")
-        self._grant = grant
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._grant,)
+    def __str__(self) -> str:
+        return f"no grant {self.args[0]!r}"
 
 
 class State(StrEnum):
-    """The states of a grant."""
-
     ASKED = "asked"
     QUEUED = "queued"  # no space now; the service tries again
     GRANTED = "granted"  # disks and times are known; nothing is created before its start
@@ -70,8 +64,6 @@ NEXT: Mapping[State, frozenset[State]] = {
 
 
 class VolumeState(StrEnum):
-    """The states of a volume."""
-
     PLANNED = "planned"
     MAKING = "making"  # its agent creates it, or repairs an incomplete one
     MADE = "made"
@@ -168,7 +160,6 @@ class Grant:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its volumes."""
         return tuple(f"{self.ask.grant}.{number}" for number in range(self.volumes))
 
 

@@ -60,7 +60,6 @@ class Pattern(Access):
 
 
 def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
-    """The pattern of all runs together."""
     detailed = [run for run in runs if run.reads is not None and run.writes is not None]
     older = [_as_requests(run) for run in runs if run.reads is None or run.writes is None]
     reads, writes = [run.reads for run in detailed if run.reads], [run.writes for run in detailed if run.writes]

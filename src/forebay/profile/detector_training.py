@@ -57,7 +57,6 @@ def train(
 
 
 def fit_network(rows: Floats, classes: Ints, seed: int, epochs: int) -> tuple[Any, Any]:
-    """scikit-learn's transform and network."""
     _require_sklearn()
     from sklearn.neural_network import MLPClassifier
     from sklearn.preprocessing import PowerTransformer
@@ -80,7 +79,6 @@ def fit_network(rows: Floats, classes: Ints, seed: int, epochs: int) -> tuple[An
 
 
 def fit_tree(rows: Floats, classes: Ints, seed: int) -> Any:
-    """scikit-learn's tree."""
     _require_sklearn()
     from sklearn.tree import DecisionTreeClassifier
 

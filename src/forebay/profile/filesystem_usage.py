@@ -54,7 +54,6 @@ class Usage:
 
 
 def usage(sums: Sequence[LayoutSums]) -> Usage:
-    """The usage over all runs."""
     counted = [s for s in sums if s.stripe_count > 0]
     sized = [s for s in sums if s.stripe_size > 0]
     both = [s for s in counted if s.stripe_size > 0]

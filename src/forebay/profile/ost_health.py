@@ -114,7 +114,6 @@ def _groups(ordered: Ints) -> tuple[Ints, Ints]:
 
 
 def _medians(values: Floats, first: Ints, of: Ints) -> Floats:
-    """The median of each group."""
     ordered = values[np.lexsort((values, of))]
     sizes = np.diff(np.append(first, values.size))
     middle: Floats = (ordered[first + (sizes - 1) // 2] + ordered[first + sizes // 2]) / 2

@@ -157,7 +157,6 @@ class DaskWorkers:
         return DaskCrew(self, work)
 
     def await_first(self, notify: Notify) -> None:
-        """Wait until there is a worker."""
         self._last_seen = time.monotonic()
         notified = False
         while not self.count():

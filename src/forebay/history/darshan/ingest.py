@@ -127,7 +127,6 @@ def _absolute(path: Path) -> Path:
 
 
 def _find_new(store: Store, logs: Iterable[Path], report: Report) -> Iterator[str]:
-    """The logs that are new or have changed."""
     remaining = iter(logs)
     while some := {path_text(str(path)): path for path in islice(remaining, BATCH)}:
         states: dict[str, tuple[int, int]] = {}

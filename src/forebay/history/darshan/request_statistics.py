@@ -56,7 +56,6 @@ class RequestStatistics:
         self._once: dict[int, list[int]] = {}
 
     def add(self, name: str, chunk: Any) -> None:
-        """Add records of a module."""
         at = counter_columns(name)
         if name == "STDIO":
             self._note_streams(chunk, at)

@@ -185,7 +185,6 @@ class Sections:
         self._path, self._header, self._file = path, header, file
 
     def damage(self, what: str, kind: type[UnreadableLog] = UnreadableLog) -> UnreadableLog:
-        """The error for a log that is damaged."""
         return kind(str(self._path), f"is damaged: {what}")
 
     def job(self) -> tuple[tuple[int, ...], bytes]:
@@ -238,7 +237,6 @@ class Sections:
             raise self.damage(what)
 
     def layouts(self, module: Module) -> Iterator[FileLayout]:
-        """The layout of each file on Lustre."""
         rest, parse = (self._rest_1, self._layout_1) if module.version == 1 else (self._rest_2, self._layout_2)
         for record in self._records(module, rest):
             layout = parse(record)

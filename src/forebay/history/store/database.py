@@ -107,7 +107,6 @@ class Store(AbstractContextManager["Store"]):
 
 
 def default_path() -> Path:
-    """The default place of the history."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "forebay" / "history.db"
 

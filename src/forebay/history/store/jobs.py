@@ -5,8 +5,7 @@ that nobody ended is over when its lease expires.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -54,7 +53,6 @@ def job_volumes(connection: Connection) -> Sequence[Any]:
 
 
 def is_known_app(connection: Connection, app: str) -> bool:
-    """Whether the history has an application of that name."""
     return connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar() is not None
 
 
@@ -97,8 +95,7 @@ def release_targets(connection: Connection, job: str, system: str | None = None)
     return connection.execute(leases.delete().where(leases.c.job == job, on_system)).rowcount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningJob:
+class RunningJob(NamedTuple):
     """A job that holds targets, and its application."""
 
     job: str
@@ -116,7 +113,6 @@ def begin_job(connection: Connection, job: str, *, until: float, now: float) -> 
 
 
 def mark_decided(connection: Connection, job: str, *, until: float, now: float) -> None:
-    """Record that everything is decided for the job."""
     take_targets(connection, _RUNNING, job, (_DECIDED,), until=until, now=now)
 
 
@@ -139,15 +135,10 @@ def list_running_jobs(connection: Connection, system: str, now: float) -> list[R
         for job in names:
             targets.setdefault(job, []).append(target)
     rows = ((job, last_decision(connection, decisions.c.job == job)) for job in sorted(targets))
-    return [
-        RunningJob(job=job, app=row["app"], nprocs=row["nprocs"], targets=tuple(targets[job]))
-        for job, row in rows
-        if row
-    ]
+    return [RunningJob(job, row["app"], row["nprocs"], tuple(targets[job])) for job, row in rows if row]
 
 
 def list_targets(connection: Connection, system: str, job: str, now: float) -> tuple[int, ...]:
-    """The targets of a system that a job holds."""
     return tuple(target for target, names in sorted(jobs_by_target(connection, system, now).items()) if job in names)
 
 

@@ -77,7 +77,6 @@ def read_unseen(connection: Connection, number: int) -> list[Entry]:
 
 
 def list_entries(connection: Connection, grant: str) -> list[Entry]:
-    """All entries of a grant."""
     query = journal.select().where(journal.c.grant_id == grant).order_by(journal.c.number)
     return [Entry(row.number, row.at, row.grant_id or "", row.line) for row in connection.execute(query)]
 

@@ -31,7 +31,6 @@ _SELECT_RUNS = sa.select(
 
 
 def has_runs(connection: Connection) -> bool:
-    """Whether the history has any run."""
     return connection.execute(sa.select(runs.c.run_id).limit(1)).scalar() is not None
 
 

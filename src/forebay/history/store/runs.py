@@ -149,7 +149,6 @@ def add_runs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def remove_runs(connection: Connection, keys: Sequence[str]) -> None:
-    """Remove runs by their keys."""
     ids = list(_find_ids(connection, keys).values())
     _forget(connection, ids)
     delete_in(connection, runs.c.run_id, ids)

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -12,8 +12,7 @@ from forebay.history.store.schema import meta, tokens
 _SECRET = "volume-keys"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(NamedTuple):
     """The identity of a token: a user by uid and gid, the agent of a node, or an administrator."""
 
     name: str
@@ -33,7 +32,7 @@ def digest_token(secret: str) -> str:
 def save_token(connection: Connection, token: Token) -> bool:
     """Save a token; returns whether it replaces one of the same name."""
     replaced = remove_token(connection, token.name)
-    connection.execute(tokens.insert().values(**asdict(token)))
+    connection.execute(tokens.insert().values(**token._asdict()))
     return replaced
 
 
@@ -43,7 +42,6 @@ def remove_token(connection: Connection, name: str) -> bool:
 
 
 def list_tokens(connection: Connection) -> list[Token]:
-    """All tokens by name."""
     return [Token(**row) for row in connection.execute(tokens.select().order_by(tokens.c.name)).mappings()]
 
 

@@ -13,7 +13,7 @@ from forebay.model.system import MOST_BYTES, Node, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import GB, Rules
 from forebay.simulate.storage.run import run_storage
-from forebay.work import Died, Gone, Workers, is_local, run_pieces
+from forebay.work import Died, Gone, Workers, run_pieces
 
 _BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
 
@@ -104,7 +104,7 @@ class Search:
 
         Where there is only one, `progress` gets how many sizes have been tried.
         """
-        if len(policies) == 1 and is_local(workers):
+        if len(policies) == 1 and isinstance(workers, int):
             return [self.find_smallest(find("storage", policies[0]), progress)]
         sizings = []
         with closing(run_pieces(workers, self._search, policies, in_order=True)) as pieces:
