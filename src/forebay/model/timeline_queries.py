@@ -29,51 +29,45 @@ def changes(tree: Array, root: Slot, until: float, inclusive: bool) -> tuple[Arr
 def highest(tree: Array, root: Slot, after: float, before: float) -> tuple[Array, Array]:
     """The largest sum of sizes and of bookings from the first event to any event strictly between the two times;
     far below zero if there is none."""
-    at = np.uint32(root)
+    most, crowd = -FAR, np.int64(FEW)
     size, live = np.int64(0), np.int64(0)
+    whole = False  # whether everything under `at` is later than `after`
+    at = np.uint32(root)
     while at != NIL:
         node = tree[at]
-        if node.time <= after:
-            size += tree[node.left].sum + node.size
-            live += tree[node.left].live + _sign(node)
-            at = node.right
-        elif node.time >= before:
+        if node.time >= before:
             at = node.left
-        else:
-            break
-    if at == NIL:
-        return -FAR, np.int64(FEW)
-    top = tree[at]
-    here = size + tree[top.left].sum + top.size
-    there = live + tree[top.left].live + _sign(top)
-    most, crowd = here, there
-    down = top.left  # of these, what comes after `after`
-    while down != NIL:
-        node = tree[down]
+            continue
+        left = tree[node.left]
+        if whole:
+            most, crowd = max(most, size + left.high), max(crowd, live + left.crowd)
+        elif node.time > after:
+            whole = True
+            most, crowd = _highest_after(tree, node.left, after, size, live)
+        size += left.sum + node.size
+        live += left.live + _sign(node)
+        if whole:
+            most, crowd = max(most, size), max(crowd, live)
+        at = node.right
+    return most, crowd
+
+
+@kernel
+def _highest_after(tree: Array, at: Slot, after: float, size: Array, live: Array) -> tuple[Array, Array]:
+    """The same over the events under `at` that are later than `after`; `size` and `live` are the sums before them."""
+    most, crowd = -FAR, np.int64(FEW)
+    while at != NIL:
+        node = tree[at]
         left, right = tree[node.left], tree[node.right]
         size_here = size + left.sum + node.size
         live_here = live + left.live + _sign(node)
         if node.time > after:
             most = max(most, max(size_here, size_here + right.high))
             crowd = max(crowd, max(live_here, live_here + right.crowd))
-            down = node.left
+            at = node.left
         else:
             size, live = size_here, live_here
-            down = node.right
-    down = top.right  # of these, what comes before `before`
-    while down != NIL:
-        node = tree[down]
-        if node.time < before:
-            left = tree[node.left]
-            most = max(most, here + left.high)
-            crowd = max(crowd, there + left.crowd)
-            here += left.sum + node.size
-            there += left.live + _sign(node)
-            most = max(most, here)
-            crowd = max(crowd, there)
-            down = node.right
-        else:
-            down = node.left
+            at = node.right
     return most, crowd
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping
 from forebay.history.run_fields import Row, WholeRun
 from forebay.history.store.bulk import within
 from forebay.history.store.schema import apps, decisions, filesystems, jobs, logs, modules, osts, requests, runs
-from forebay.model.errors import BadInput, UnknownName
+from forebay.model.errors import BadInput, UnknownName, nearest_name
 
 AT_ONCE = 2000
 """Rows held in memory at a time."""
@@ -39,10 +39,9 @@ def find_app_id(connection: Connection, app: str) -> int:
     app_id = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
     if app_id is None:
         names = list(connection.execute(sa.select(apps.c.app)).scalars())
-        error = UnknownName("application", app, names)
-        if len(names) > 20 and "did you mean" not in str(error):  # a list of a thousand names does not help
+        if len(names) > 20 and nearest_name(app, names) is None:  # a list of a thousand names does not help
             raise BadInput(f"no application {app!r}", f"`forebay history apps` lists all {len(names)}")
-        raise error
+        raise UnknownName("application", app, names)
     return int(app_id)
 
 
