@@ -144,13 +144,11 @@ def _rows(data: Labelled, name: str) -> tuple[Floats, Ints]:
 def _split(classes: Ints, seed: int) -> tuple[Ints, Ints]:
     """Indices for training and testing: 30 % of each class are for testing, and at least one of each for both."""
     rng = np.random.default_rng(seed)
-    learn, test = [], []
-    for number in range(len(PATTERNS)):
-        places = rng.permutation(np.flatnonzero(classes == number))
-        tested = min(max(round(TEST_SHARE * places.size), 1), places.size - 1)
-        test.append(places[:tested])
-        learn.append(places[tested:])
-    return rng.permutation(np.concatenate(learn)), rng.permutation(np.concatenate(test))
+    places = [rng.permutation(np.flatnonzero(classes == number)) for number in range(len(PATTERNS))]
+    cuts = [min(max(round(TEST_SHARE * of_class.size), 1), of_class.size - 1) for of_class in places]
+    learn = np.concatenate([of_class[cut:] for of_class, cut in zip(places, cuts, strict=True)])
+    test = np.concatenate([of_class[:cut] for of_class, cut in zip(places, cuts, strict=True)])
+    return rng.permutation(learn), rng.permutation(test)
 
 
 def _require_sklearn(find: Callable[[str], object] = find_spec) -> None:

@@ -158,11 +158,9 @@ class DaskWorkers:
 
     def await_first(self, notify: Notify) -> None:
         self._last_seen = time.monotonic()
-        notified = False
+        if not self.count():
+            notify(f"{self.where}: no workers yet; waiting up to {format_duration(self._wait)} for the first")
         while not self.count():
-            if not notified:
-                notified = True
-                notify(f"{self.where}: no workers yet; waiting up to {format_duration(self._wait)} for the first")
             time.sleep(LOOK / 4)
 
     def count(self) -> int:

@@ -114,13 +114,12 @@ class Layouts:
 
     def components(self, file: int) -> list[tuple[int, int, int, Ints]]:
         """Stripe size, begin, end, and the indices of the OSTs in `osts`, of each component of a file."""
-        components = []
-        for c in range(self._first[file], self._first[file + 1]):
-            size, begin, end, first, stripes = self._components[_FIELDS * c : _FIELDS * (c + 1)]
-            places = self._places[first : first + stripes]
-            if stripes and self._osts[first] >= 0:  # else it has no objects yet
-                components.append((size, begin, end, places))
-        return components
+        numbers = range(self._first[file], self._first[file + 1])
+        return [
+            (size, begin, end, self._places[first : first + stripes])
+            for size, begin, end, first, stripes in (self._components[_FIELDS * c : _FIELDS * (c + 1)] for c in numbers)
+            if stripes and self._osts[first] >= 0  # else it has no objects yet
+        ]
 
     def single_osts(self) -> Ints:
         """The index in `osts` of each file's only OST; -1 for files on several or none."""
