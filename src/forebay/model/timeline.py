@@ -94,9 +94,8 @@ def insert(tree: Array, root: Slot, new: Slot, path: Array) -> Slot:
 def _split(tree: Array, at: Slot, new: Slot, spine: Array) -> None:
     """Move what comes before the event `new` under its left, and what comes after under its right."""
     event = tree[new]
-    low = high = np.uint32(
-        new
-    )  # what is smaller goes under the right of `low`, what is larger under the left of `high`
+    # What is smaller goes under the right of `low`, what is larger under the left of `high`.
+    low = high = np.uint32(new)
     deep = 0
     while at != NIL:
         spine[deep] = at

@@ -20,14 +20,8 @@ from forebay.model.request import Requests
 _VERSION = 1  # of the readers and entries; a new version ignores old entries
 _MOST_ENTRIES = 64
 _MOST_BYTES = 4 * 10**9  # a trace of ten million requests takes half a gigabyte
-_ARRAYS = {
-    "ids": "iU",
-    "submitted": "f",
-    "start": "f",
-    "duration": "f",
-    "bytes": "i",
-    "volume": "f",
-}  # kinds of numbers
+_ARRAYS = {"ids": "iU", "submitted": "f", "start": "f", "duration": "f", "bytes": "i", "volume": "f"}
+"""The kinds of numbers that each array may have."""
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
