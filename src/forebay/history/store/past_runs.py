@@ -114,7 +114,7 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
     query = (
         sa.select(*_PAST)
         .select_from(_TABLES)
-        .where(_app(app), sa.true() if filesystem is None else sa.or_(*_may_be_on(runs, filesystem)))
+        .where(_app(app), _may_be_on(runs, filesystem))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
@@ -132,10 +132,10 @@ def _app(app: str) -> ColumnElement[bool]:
     return runs.c.app_id == sa.select(apps.c.app_id).where(apps.c.app == app).scalar_subquery()
 
 
-def _may_be_on(table: Table, filesystem: str) -> tuple[ColumnElement[bool], ...]:
+def _may_be_on(table: Table, filesystem: str | None) -> ColumnElement[bool]:
     """On the file system, or on an unknown one: runs without Lustre records still tell other things."""
     name = table.c.filesystem
-    return name == filesystem, name == "", name.is_(None)
+    return sa.true() if filesystem is None else sa.or_(name == filesystem, name == "", name.is_(None))
 
 
 def has_run(connection: Connection, app: str) -> bool:
@@ -154,7 +154,7 @@ def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: st
         totals.c.file_stripe_count > 0,
         totals.c.timed_runs > 0,
         totals.c.partial_flag.is_(sa.false()),
-        sa.true() if filesystem is None else sa.or_(*_may_be_on(totals, filesystem)),
+        _may_be_on(totals, filesystem),
     )
     nearest = {
         connection.execute(sa.select(totals.c.nprocs).where(side, others).order_by(order).limit(1)).scalar()
