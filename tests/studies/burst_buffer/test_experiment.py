@@ -16,6 +16,7 @@ from forebay.decide.storage.optimal import upper_bound
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.profile.theta_2020 import theta_2020
+from forebay.show.rows import select
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules
 from forebay.simulate.storage.run import run_storage
@@ -209,7 +210,7 @@ def test_optimal_is_one_row_with_the_bound(small: StorageResults) -> None:
     assert row["allocated_share"] == bound.bytes / REQUESTS.bytes.sum()
     assert math.isnan(row["max_use"])
     for policy in ("worst-fit", "forebay"):
-        [other] = small.select(mode="correct", platform="8TB/nNnD", policy=policy)
+        [other] = select(small.runs, mode="correct", platform="8TB/nNnD", policy=policy)
         assert other["allocated_bytes"] <= bound.bytes
 
 
@@ -218,11 +219,11 @@ def test_runs_are_told_apart_and_chosen(small: StorageResults) -> None:
     assert small.runs.dtype.names and "max_use" not in small.runs.dtype.names
     assert len({tuple(run[list(KEY)].tolist()) for run in small.runs}) == 8
     assert small.runs["policy"].tolist()[:3] == ["worst-fit", "optimal", "forebay"]
-    assert small.policies() == ["worst-fit", "forebay"]
-    assert small.modes() == ["correct", "storalloc"]
-    assert len(small.select(policy="forebay")) == 2
-    assert len(small.select(policy="forebay", mode="storalloc")) == 0
-    assert len(small.select()) == 8
+    assert small.policies == ["worst-fit", "forebay"]
+    assert small.modes == ["storalloc", "correct"]
+    assert len(select(small.runs, policy="forebay")) == 2
+    assert len(select(small.runs, policy="forebay", mode="storalloc")) == 0
+    assert len(small.runs) == 8
     assert len(small.disks(platform="8TB/nNnD")) == 24
     assert len(small.disks(policy="optimal")) == 0
     assert (small.disks()["disk"] >= 0).all()
@@ -230,7 +231,7 @@ def test_runs_are_told_apart_and_chosen(small: StorageResults) -> None:
 
 def test_results_of_nothing() -> None:
     nothing = StorageResults(origin="", requests=0, settings={}, rows=np.zeros(0, dtype=ROW))
-    assert (len(nothing.runs), nothing.policies(), nothing.modes(), len(nothing.disks())) == (0, [], [], 0)
+    assert (len(nothing.runs), nothing.policies, nothing.modes, len(nothing.disks())) == (0, [], [], 0)
 
 
 def test_with_feedback_there_are_slowdowns_by_the_correct_rules_only() -> None:

@@ -16,7 +16,7 @@ from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
 from forebay.studies.burst_buffer.figures import by_kind, figures_of, some_of
-from forebay.studies.burst_buffer.results import StorageResults, StorageView
+from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.sizing.figure import draw_sizes
 from forebay.studies.sizing.search import Point, Sizing
 from support.figures import numbers_of
@@ -87,7 +87,7 @@ def test_measures_without_a_value_are_left_out() -> None:
 def test_no_dot_is_cut_off_where_panels_share_an_axis() -> None:
     """The second panel has more than the first."""
     disks = [("a", "SSD", 0.5, 10.0), ("b", "HDD", 0.5, 90.0)]
-    figure = by_kind(StorageView(results_of(run_rows("correct", "32TB/heterogeneous", "fill", disks=disks))))
+    figure = by_kind(results_of(run_rows("correct", "32TB/heterogeneous", "fill", disks=disks)))
     assert len(figure.axes) == 2
     assert all(axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > 90 for axes in figure.axes)
 

@@ -11,7 +11,6 @@ from forebay.studies.burst_buffer.findings import changes, conclusions
 from forebay.studies.burst_buffer.results import (
     OPTIMAL,
     StorageResults,
-    StorageView,
     cohens_d,
     cohens_table,
     count_missed,
@@ -184,18 +183,18 @@ def test_any_part_of_a_study_has_sentences(part: dict[str, Any]) -> None:
 
 
 def test_the_table_of_effects_is_antisymmetric_and_of_the_right_disks() -> None:
-    view = StorageView(random_results(policies=PAPER))
-    names, table = cohens_table(view, "max_allocations", "correct")
+    results = random_results(policies=PAPER)
+    names, table = cohens_table(results, "max_allocations", "correct")
     assert names == list(PAPER)
     assert table == pytest.approx(-table.T)
-    disks = view.results.disks(mode="correct", capacity=32 * TB, split=200 * GB)
+    disks = results.disks(mode="correct", capacity=32 * TB, split=200 * GB)
     disks = disks[np.isin(disks["layout"], ["nNnD", "1NnD"])]
     one, other = (disks[disks["policy"] == name]["max_allocations"] for name in PAPER[:2])
     assert table[0, 1] == pytest.approx(cohens_d(one, other))
 
 
 def test_effects_are_of_every_pair_and_kind() -> None:
-    found = effects(StorageView(random_results(policies=PAPER[:2])))
+    found = effects(random_results(policies=PAPER[:2]))
     wanted = {(m, p, d) for m in ("storalloc", "correct") for p, d in (("32 TB", "all"), *KINDS)}
     assert {(e["mode"], e["platforms"], e["disks"]) for e in found} == wanted
     assert len(found) == len(wanted) * 2 * 2  # two metrics, both directions
@@ -205,17 +204,17 @@ KINDS = (("32TB/heterogeneous", "all"), ("32TB/heterogeneous", "SSD"), ("32TB/he
 
 
 def test_the_paper_s_capacity_and_threshold_have_stand_ins() -> None:
-    def view(*runs: Any) -> StorageView:
-        return StorageView(StorageResults(origin="", requests=1, settings={}, rows=np.concatenate(runs)))
+    def make(*runs: Any) -> StorageResults:
+        return StorageResults(origin="", requests=1, settings={}, rows=np.concatenate(runs))
 
-    own = view(
+    own = make(
         correct("4TB/nNnD", "fill", 0.9, split=10 * GB),
         correct("5TB/nNnD", "fill", 0.995, split=10 * GB),
         correct("6TB/nNnD", "fill", 1.0, split=10 * GB),
     )
     assert (own.split, own.capacity) == (10 * GB, 5 * TB)
-    assert view(correct("4TB/nNnD", "fill", 0.9), correct("6TB/nNnD", "fill", 0.9)).capacity == 6 * TB
-    assert view(correct("6TB/nNnD", "fill", 0.9), correct("32TB/nNnD", "fill", 0.9)).capacity == 32 * TB
+    assert make(correct("4TB/nNnD", "fill", 0.9), correct("6TB/nNnD", "fill", 0.9)).capacity == 6 * TB
+    assert make(correct("6TB/nNnD", "fill", 0.9), correct("32TB/nNnD", "fill", 0.9)).capacity == 32 * TB
 
 
 def test_the_most_missed_are_of_one_run() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from forebay.studies.burst_buffer.findings import make_report
-from forebay.studies.burst_buffer.results import StorageView
 from forebay.studies.burst_buffer.tables import effects_table, run_tables
 from forebay.studies.runner import publish
 from support.storage_rows import PAPER, SPLIT, random_results, results_of, run_rows
@@ -61,7 +60,7 @@ def test_the_report_needs_nothing_else(published: tuple[Path, dict[str, object]]
     assert "Table 5" in page
     sentences = [*document["conclusions"], *document["changes"]]  # type: ignore[misc]
     assert page.count("<li>") == len(sentences)
-    groups = run_tables(StorageView(SMALL))
+    groups = run_tables(SMALL)
     assert page.count("<details") == len(groups)
     assert sum(len(group.rows) for group in groups) == SMALL.runs.size
 
@@ -86,7 +85,7 @@ def test_one_run_of_one_disk_is_a_study_too(tmp_path: Path) -> None:
 
 
 def test_table_5_sets_best_bandwidth_beside_every_other_policy() -> None:
-    table = effects_table(StorageView(SMALL))
+    table = effects_table(SMALL)
     assert table.heads == ("rules", "platform", "disks", "worst-fit")
     assert [row[:3] for row in table.rows[:4]] == [
         ("as StorAlloc", "32 TB", "all"),
@@ -94,18 +93,16 @@ def test_table_5_sets_best_bandwidth_beside_every_other_policy() -> None:
         ("as StorAlloc", "32TB/heterogeneous", "SSD"),
         ("as StorAlloc", "32TB/heterogeneous", "HDD"),
     ]
-    assert effects_table(StorageView(results_of(run_rows("correct", "8TB/nNnD", "random")))).rows == []
+    assert effects_table(results_of(run_rows("correct", "8TB/nNnD", "random"))).rows == []
 
 
 def test_runs_are_grouped_by_rules_splitting_and_capacity_the_best_first() -> None:
     groups = run_tables(
-        StorageView(
-            results_of(
-                run_rows("correct", "8TB/nNnD", "random", allocated_share=0.25),
-                run_rows("correct", "8TB/nN1D", "fill", allocated_share=0.5, tries=3, allocated=1234),
-                run_rows("storalloc", "8TB/nNnD", "random", split=0),
-                run_rows("correct", "8TB/nNnD", "optimal", split=SPLIT, allocated_share=0.75),
-            )
+        results_of(
+            run_rows("correct", "8TB/nNnD", "random", allocated_share=0.25),
+            run_rows("correct", "8TB/nN1D", "fill", allocated_share=0.5, tries=3, allocated=1234),
+            run_rows("storalloc", "8TB/nNnD", "random", split=0),
+            run_rows("correct", "8TB/nNnD", "optimal", split=SPLIT, allocated_share=0.75),
         )
     )
     assert groups[0].title == "as StorAlloc, not split, 8 TB: 1 run"

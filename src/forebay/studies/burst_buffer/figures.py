@@ -1,6 +1,6 @@
 """The figures, by their numbers in Monniot et al. 2023, and what feedback adds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -18,21 +18,11 @@ from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
 from forebay.show.rows import Floats, Rows, distinct, finite, select
-from forebay.studies.burst_buffer.results import (
-    BEST,
-    CORRECT,
-    FOREBAY,
-    LAYOUTS,
-    METRICS,
-    OPTIMAL,
-    StorageResults,
-    StorageView,
-    by_policy,
-    cohens_table,
-    count_missed,
-)
+from forebay.studies.burst_buffer import results as study
+from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS, StorageResults
 
 _TEXTS = read_texts(__file__)
+_MOST = "most allocations at once"
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 _GOLDEN = 0.6180339887  # multiples of it, less their whole parts, are spread evenly however many there are
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
@@ -50,19 +40,18 @@ TB = 10**12
 
 def figures_of(results: StorageResults) -> Iterator[Sketch]:
     """Each figure that has runs to show, by both sets of rules where both were run."""
-    view = StorageView(results)
     values = {
-        "split": size(view.split),
-        "splitting": describe_splitting(view.split),
-        "capacity": size(view.capacity),
-        "mixed": view.mixed,
+        "split": size(results.split),
+        "splitting": describe_splitting(results.split),
+        "capacity": size(results.capacity),
+        "mixed": results.mixed,
         "sigma": _SIGMA,
-        "range": _describe_range(view),
-        "full": _describe_full(view),
-        "most": _describe_most(view),
+        "range": _describe_range(results),
+        "full": _describe_full(results),
+        "most": _describe_most(results),
     }
     for draw in (shares, disk_use, fairness, mean_effects, max_effects, missed_requests, by_node, by_kind, slowdowns):
-        if (figure := draw(view)) and figure.axes:
+        if (figure := draw(results)) and figure.axes:
             yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 
@@ -74,28 +63,30 @@ def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
     return [shown[i] for i in np.linspace(0, len(shown) - 1, _MOST_COLUMNS).round().astype(int)]
 
 
-def _looks(view: StorageView) -> dict[str, Look]:
-    return looks_of(view.results.policies(), "storage")
+def _looks(results: StorageResults) -> dict[str, Look]:
+    return looks_of(results.policies, "storage")
 
 
 def _title(mode: str) -> str:
     return printable(MODES.get(mode, mode))
 
 
-def shares(view: StorageView) -> Figure | None:
+def shares(results: StorageResults) -> Figure | None:
     """Figure 4: a column for each capacity, a row for each splitting and mode, a bar for each run."""
-    columns = some_of(view.capacities)
-    rows = [(s, m) for s in view.splits for m in view.modes if select(view.runs, split=s, mode=m).size]
+    columns = some_of(results.capacities)
+    rows = [(s, m) for s in results.splits for m in results.modes if select(results.alike, split=s, mode=m).size]
     if not rows:
         return None
-    looks = _looks(view)
-    labels = dict.fromkeys(_label(run) for run in view.runs)
-    layouts = [name for name in LAYOUTS if name in labels] + [name for name in labels if name not in LAYOUTS]
+    looks = _looks(results)
+    labels = dict.fromkeys(_label(run) for run in results.alike)
+    layouts = [name for name in study.LAYOUTS if name in labels] + [
+        name for name in labels if name not in study.LAYOUTS
+    ]
     marks = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(layouts)}
     legend: list[Artist] = [Patch(color=look.colour, label=printable(name)) for name, look in looks.items()]
-    if (view.runs["tries"] > 0).any() and (view.runs["tries"] == 0).any():
+    if (results.alike["tries"] > 0).any() and (results.alike["tries"] == 0).any():
         legend.append(Patch(facecolor="#888888", label="with requeueing", **_REQUEUED))
-    if view.bounds.size:
+    if results.bounds.size:
         legend.append(Line2D([], [], label="no policy can do better", **_BOUND))
     for name in layouts[:_MOST_LAYOUTS_NAMED]:
         how: Style = {"linestyle": "none", "markersize": 3.5, "color": INK, "marker": marks[name]}
@@ -103,7 +94,7 @@ def shares(view: StorageView) -> Figure | None:
 
     def draw(axes: Axes, row: tuple[int, str], capacity: int) -> None:
         chosen = {"split": row[0], "mode": row[1], "capacity": capacity}
-        _draw_shares(axes, select(view.runs, **chosen), select(view.bounds, **chosen), looks, marks)
+        _draw_shares(axes, select(results.alike, **chosen), select(results.bounds, **chosen), looks, marks)
         axes.yaxis.label.set_fontsize(7)
 
     return draw_panels(
@@ -148,43 +139,40 @@ def _label(run: Any) -> str:
     return str(run["layout"]) or str(run["platform"])
 
 
-def _describe_range(view: StorageView) -> str:
+def _describe_range(results: StorageResults) -> str:
     """What is served from least to most, at the capacity for comparisons."""
     parts = []
-    for mode in view.modes:
-        percent = 100 * view.compared(mode, capacity=view.capacity)["allocated_share"]
+    for mode in results.modes:
+        percent = 100 * results.compared(mode, capacity=results.capacity)["allocated_share"]
         if percent.size:
             how = "by the correct rules" if mode == CORRECT else _title(mode)
             parts.append(f"{percent.min():.1f} to {percent.max():.1f} % {how}")
     if not parts:
         return ""
-    return f" With {size(view.capacity)}, {describe_splitting(view.split)} and without 1N1D: {' and '.join(parts)}."
+    return (
+        f" With {size(results.capacity)}, {describe_splitting(results.split)} and without 1N1D: {' and '.join(parts)}."
+    )
 
 
-def missed_requests(view: StorageView) -> Figure | None:
+def missed_requests(results: StorageResults) -> Figure | None:
     """Figure 9: of all runs of a policy at a capacity, the one that served the fewest split requests."""
-    runs = select(view.runs, split=view.split)
-    if not view.split or not runs.size:
+    runs = select(results.alike, split=results.split)
+    if not results.split or not runs.size:
         return None
-    looks = _looks(view)
+    looks = _looks(results)
     columns = some_of(sorted(distinct(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
-    modes = [m for m in view.modes if select(runs, mode=m).size]
-    names = list(by_policy(runs, list(looks)))
-    counts = {
-        (m, c): {n: count_missed(rows) for n, rows in by_policy(select(runs, mode=m, capacity=c)).items()}
-        for m, c in product(modes, columns)
-    }
+    modes = [m for m in results.modes if select(runs, mode=m).size]
+    names = list(study.by_policy(runs, list(looks)))
+    counts = {(m, c): results.missed(m, c) for m, c in product(modes, columns)}
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
-        for x, name in enumerate(names):
-            if name in counts[mode, capacity]:
-                (failed, refused), colour = counts[mode, capacity][name], looks[name].colour
-                axes.bar(x, failed, 0.7, color=colour, zorder=2)
-                axes.bar(x, refused, 0.7, failed, color=(colour, 0.25), edgecolor=colour, zorder=2, **_HATCHED)
-                axes.text(x, failed + refused, f"{failed + refused}", ha="center", va="bottom", fontsize=6.5, color=INK)
-        axes.set_xlim(-0.6, max(len(names), 3) - 0.4)
+        for name, (failed, refused) in counts[mode, capacity].items():
+            x, colour = names.index(name), looks[name].colour
+            axes.bar(x, failed, 0.7, color=colour, zorder=2)
+            axes.bar(x, refused, 0.7, failed, color=(colour, 0.25), edgecolor=colour, zorder=2, **_HATCHED)
+            axes.text(x, failed + refused, f"{failed + refused}", ha="center", va="bottom", fontsize=6.5, color=INK)
         most = max(sum(both) for m in modes for both in (*counts[m, capacity].values(), (1, 0)))
-        axes.set_ylim(0, 1.15 * most)  # the same for all modes
+        axes.set(xlim=(-0.6, max(len(names), 3) - 0.4), ylim=(0, 1.15 * most))  # the same for all modes
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.grid(axis="x", visible=False)
         name_groups(axes, names if mode == modes[-1] else [])
@@ -203,15 +191,15 @@ def missed_requests(view: StorageView) -> Figure | None:
     )
 
 
-def slowdowns(view: StorageView) -> Figure | None:
+def slowdowns(results: StorageResults) -> Figure | None:
     """Mean slowdown of the jobs by platform and policy, a panel for each splitting."""
-    every = view.results.runs
-    every = every[np.isfinite(every["mean_slowdown"]) & (every["policy"] != OPTIMAL)]
+    every = results.runs
+    every = every[np.isfinite(every["mean_slowdown"]) & (every["policy"] != study.OPTIMAL)]
     if not every.size:
         return None
-    looks = _looks(view)
+    looks = _looks(results)
     platforms = distinct(every, "platform")[:_MOST_PLATFORMS]
-    kinds = [(m, s) for m in view.modes for s in sorted(distinct(select(every, mode=m), "split"))]
+    kinds = [(m, s) for m in results.modes for s in sorted(distinct(select(every, mode=m), "split"))]
 
     def draw(axes: Axes, mode: str, split: int) -> None:
         runs = select(every, mode=mode, split=split)
@@ -239,16 +227,14 @@ def slowdowns(view: StorageView) -> Figure | None:
     )
 
 
-def disk_use(view: StorageView) -> Figure:
+def disk_use(results: StorageResults) -> Figure:
     """Figure 5: the fullest that each disk ever was."""
-    columns = some_of(sorted(distinct(view.compared(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
-    modes = [m for m in view.modes if any(view.disks(m, c) for c in columns)]
-    names = by_policy(view.compared(), view.results.policies())
+    columns = some_of(sorted(distinct(results.compared(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
+    modes = [m for m in results.modes if any(results.compared_disks(m, c) for c in columns)]
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
-        disks = view.disks(mode, capacity)
-        samples = {name: 100 * _values(disks, name, "max_use") for name in names}
-        _draw_strips(axes, samples, _looks(view), named=mode == modes[-1])
+        samples = {name: 100 * use for name, use in results.samples(mode, "max_use", capacity).items()}
+        _draw_strips(axes, _compared_looks(results), samples, named=mode == modes[-1])
         axes.set_ylim(0, 105)
 
     return draw_panels(
@@ -262,66 +248,73 @@ def disk_use(view: StorageView) -> Figure:
     )
 
 
-def fairness(view: StorageView) -> Figure:
+def fairness(results: StorageResults) -> Figure:
     """Figure 6: mean and maximum number of allocations per disk."""
-    modes = [m for m in view.modes if view.disks(m)]
-    names = by_policy(view.compared(), view.results.policies())
+    modes = [m for m in results.modes if results.compared_disks(m)]
 
     def draw(axes: Axes, metric: str, mode: str) -> None:
-        disks = view.disks(mode)
-        samples = {name: _values(disks, name, metric) for name in names}
-        _draw_strips(axes, samples, _looks(view), named=metric == METRICS[1], sigma=True)
+        samples = results.samples(mode, metric)
+        _draw_strips(axes, _compared_looks(results), samples, named=metric == METRICS[1], sigma=True)
         axes.margins(y=0.14)
 
+    return _draw_both_metrics(modes, draw, title=_title, ylabel=("mean allocations", _MOST), height=2.3)
+
+
+def _draw_both_metrics(
+    columns: Collection[str], draw: Callable[..., None], *, title: Callable[[str], str], **layout: Any
+) -> Figure:
+    """A row for the mean and one for the maximum number of allocations; only the first has titles."""
     return draw_panels(
-        product(METRICS, modes),
+        product(METRICS, columns),
         draw,
-        title=lambda metric, mode: _title(mode) * (metric == METRICS[0]),
-        ylabel=("mean allocations", "most allocations at once"),
-        columns=len(modes),
-        height=2.3,
+        title=lambda metric, column: title(column) * (metric == METRICS[0]),
+        columns=len(columns),
         sharey="row",
+        **layout,
     )
 
 
-def _values(disks: Mapping[str, Rows], policy: str, metric: str) -> Floats:
-    return finite(disks[policy][metric]) if policy in disks else np.zeros(0)
+def _compared_looks(results: StorageResults) -> dict[str, Look]:
+    """Of the policies that are compared."""
+    looks = _looks(results)
+    return {name: looks[name] for name in study.by_policy(results.compared(), results.policies)}
 
 
 def _draw_strips(
-    axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look], *, named: bool, sigma: bool = False
+    axes: Axes, looks: Mapping[str, Look], samples: Mapping[str, Floats], *, named: bool, sigma: bool = False
 ) -> None:
-    """A dot for each value side by side, a line for their mean and, if wanted, their standard deviation in words."""
-    for position, (name, values) in enumerate(samples.items()):
-        if not values.size:
+    """Side by side for each look a dot for each value, a line for their mean and, if wanted, their deviation."""
+    for position, (name, look) in enumerate(looks.items()):
+        if name not in samples:
             continue
+        values = samples[name]
         aside = 0.3 * (2 * ((np.arange(values.size) * _GOLDEN) % 1) - 1)
         many = values.size > 200
         dots: Style = {"s": 4 if many else 9, "alpha": 0.2 if many else 0.55, "rasterized": many}
-        axes.scatter(position + aside, np.sort(values), color=looks[name].colour, linewidths=0, zorder=3, **dots)
+        axes.scatter(position + aside, np.sort(values), color=look.colour, linewidths=0, zorder=3, **dots)
         axes.hlines(values.mean(), position - 0.38, position + 0.38, color=INK, linewidth=1.3, zorder=4)
         if sigma:
             spread = values.std(ddof=1) if values.size > 1 else 0.0
             where: Style = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6.5}
             axes.annotate(f"{_SIGMA} {spread:.2g}", (position, values.max()), (0, 3), color=INK, **where)
-    axes.set_xlim(-0.6, max(len(samples), 3) - 0.4)
+    axes.set_xlim(-0.6, max(len(looks), 3) - 0.4)
     axes.grid(axis="x", visible=False)
-    name_groups(axes, list(samples) if named else [])
+    name_groups(axes, list(looks) if named else [])
 
 
-def _describe_full(view: StorageView) -> str:
+def _describe_full(results: StorageResults) -> str:
     """Who filled a disk to the last byte at the capacity for comparisons."""
     parts = []
-    for mode in view.modes:
-        if disks := view.disks(mode):
-            full = [name for name, rows in disks.items() if finite(rows["max_use"]).max(initial=0) >= 1]
+    for mode in results.modes:
+        if results.compared_disks(mode):
+            full = [name for name, use in results.samples(mode, "max_use").items() if use.max() >= 1]
             parts.append(f"{join_names(full) or 'no policy'} ({_title(mode)})")
-    return f" With {size(view.capacity)}, disks get full under {' and under '.join(parts)}." if parts else ""
+    return f" With {size(results.capacity)}, disks get full under {' and under '.join(parts)}." if parts else ""
 
 
-def mean_effects(view: StorageView, metric: str = METRICS[0]) -> Figure:
+def mean_effects(results: StorageResults, metric: str = METRICS[0]) -> Figure:
     """Figure 7: how much the choice of a policy does to the mean, as Cohen's d."""
-    tables = [(mode, *cohens_table(view, metric, mode)) for mode in view.modes]
+    tables = [(mode, *study.cohens_table(results, metric, mode)) for mode in results.modes]
     tables = [(mode, names, table) for mode, names, table in tables if len(names) > 1]
     most = max((len(names) for _, names, _ in tables), default=0)
     return draw_panels(
@@ -333,9 +326,9 @@ def mean_effects(view: StorageView, metric: str = METRICS[0]) -> Figure:
     )
 
 
-def max_effects(view: StorageView) -> Figure:
+def max_effects(results: StorageResults) -> Figure:
     """Figure 8: the same for the maximum."""
-    return mean_effects(view, METRICS[1])
+    return mean_effects(results, METRICS[1])
 
 
 def _draw_effects(axes: Axes, _mode: str, names: Sequence[str], table: Floats) -> None:
@@ -357,9 +350,9 @@ def _draw_effects(axes: Axes, _mode: str, names: Sequence[str], table: Floats) -
     axes.grid(visible=False)
 
 
-def by_node(view: StorageView) -> Figure | None:
+def by_node(results: StorageResults) -> Figure | None:
     """Figure 10: mean and maximum allocations of every disk, node by node."""
-    runs = _shown_runs(view)
+    runs = _shown_runs(results)
     if not runs:
         return None
     colours = _kinds(np.concatenate(list(runs.values())))
@@ -378,36 +371,26 @@ def by_node(view: StorageView) -> Figure | None:
         axes.grid(axis="x", visible=False)
 
     legend = [Patch(color=colour, label=printable(_kind(kind))) for kind, colour in colours.items()]
-    return draw_panels(
-        product(METRICS, runs),
-        draw,
-        title=lambda metric, title: printable(title) * (metric == METRICS[0]),
-        ylabel=("mean allocations", "most allocations\nat once"),
-        columns=len(runs),
-        height=1.7,
-        sharey="row",
-        legend=legend,
-    )
+    ylabel = ("mean allocations", "most allocations\nat once")
+    return _draw_both_metrics(runs, draw, title=printable, ylabel=ylabel, height=1.7, legend=legend)
 
 
-def by_kind(view: StorageView) -> Figure:
+def by_kind(results: StorageResults) -> Figure:
     """Figure 11: maximum allocations per disk by policy and kind of disk."""
-    disks = {mode: policies for mode in view.modes if view.mixed and (policies := view.mixed_disks(mode))}
-    names = [n for n in _looks(view) if any(n in policies for policies in disks.values())]
-    kinds = list(
-        dict.fromkeys(k for policies in disks.values() for rows in policies.values() for k in distinct(rows, "kind"))
-    )
+    disks = {mode: policies for mode in results.modes if results.mixed and (policies := results.mixed_disks(mode))}
+    every = [rows for policies in disks.values() for rows in policies.values()]
+    kinds = distinct(np.concatenate(every), "kind") if every else []
+    looks = {n: look for n, look in _looks(results).items() if any(n in policies for policies in disks.values())}
 
     def draw(axes: Axes, mode: str, kind: str) -> None:
         of_kind = {name: select(rows, kind=kind) for name, rows in disks[mode].items()}
-        samples = {name: _values(of_kind, name, METRICS[1]) for name in names}
-        _draw_strips(axes, samples, _looks(view), named=mode == list(disks)[-1])
+        _draw_strips(axes, looks, study.known_values(of_kind, METRICS[1]), named=mode == list(disks)[-1])
 
     figure = draw_panels(
         product(disks, kinds),
         draw,
         title=lambda mode, kind: f"{printable(_kind(kind))}, {_title(mode)}",
-        ylabel="most allocations at once",
+        ylabel=_MOST,
         columns=len(kinds),
         height=2.0,
         sharey=True,
@@ -417,11 +400,11 @@ def by_kind(view: StorageView) -> Figure:
     return figure
 
 
-def _shown_runs(view: StorageView) -> dict[str, Rows]:
+def _shown_runs(results: StorageResults) -> dict[str, Rows]:
     """By title: the disks of one run of the paper's policy in each mode, and of forebay's."""
     shown = {}
-    for mode in view.modes if view.mixed else ():
-        disks = view.mixed_disks(mode)
+    for mode in results.modes if results.mixed else ():
+        disks = results.mixed_disks(mode)
         for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
             # Without requeueing, as in the paper, if there is such a run.
             first = disks[name][np.argmin(disks[name]["tries"])]
@@ -438,10 +421,10 @@ def _kind(kind: str) -> str:
     return kind or "other disk"
 
 
-def _describe_most(view: StorageView) -> str:
+def _describe_most(results: StorageResults) -> str:
     """The most allocations at once on any disk of each kind, in the runs of Figure 10."""
     parts = []
-    runs = _shown_runs(view)
+    runs = _shown_runs(results)
     for title, rows in runs.items():
         kinds = _kinds(np.concatenate(list(runs.values())))
         most = {kind: finite(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in kinds}

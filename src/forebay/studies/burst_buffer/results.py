@@ -30,14 +30,24 @@ def layout_of(platform: str) -> str:
     return layout if layout in LAYOUTS else ""
 
 
+STORALLOC, CORRECT = "storalloc", "correct"
+BASELINE = "1N1D"  # one disk of everything: what the paper leaves out of all comparisons of disks
+BEST = "best-bandwidth"
+FOREBAY = "forebay"
+PAPER_POLICIES = ("random", "round-robin", "worst-fit", BEST)
+METRICS = ("mean_allocations", "max_allocations")
+ENOUGH = 0.99  # of the bytes: a capacity that serves them counts as large enough
+_FOCUS = 32 * 10**12
+
+
 @dataclass(frozen=True)
 class StorageResults:
-    """All runs of a study; `rows` is a structured array of type ROW."""
+    """All runs of a study, and which of them the figures and sentences of Monniot et al. 2023 compare."""
 
     origin: str  # whose requests, in words
     requests: int
     settings: Mapping[str, object]
-    rows: Rows
+    rows: Rows  # of type ROW
 
     @cached_property
     def runs(self) -> Rows:
@@ -46,20 +56,109 @@ class StorageResults:
         _, first = np.unique(self.rows[list(KEY)], return_index=True)
         return runs[np.sort(first)]
 
+    @cached_property
     def policies(self) -> list[str]:
         """In the order in which they were asked for, without `optimal`."""
         return [policy for policy in distinct(self.rows, "policy") if policy != OPTIMAL]
 
+    @cached_property
     def modes(self) -> list[str]:
-        return distinct(self.rows, "mode")
+        """The original's rules before the correct ones."""
+        modes = distinct(self.rows, "mode")
+        return [m for m in MODES if m in modes] + [m for m in modes if m not in MODES]
+
+    @property
+    def mode(self) -> str:
+        """The one that statements are about unless they say otherwise."""
+        return CORRECT if CORRECT in self.modes or not self.modes else self.modes[0]
 
     def disks(self, **wanted: object) -> Rows:
         """Rows of real disks whose columns have these values."""
         return select(self.rows[self.rows["disk"] >= 0], **wanted)
 
-    def select(self, **wanted: object) -> Rows:
-        """Runs whose columns have these values."""
-        return select(self.runs, **wanted)
+    @cached_property
+    def _mixed(self) -> list[str]:
+        disks = self.disks()
+        platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
+        several = set(platforms[kinds > 1].tolist())
+        return [p for p in distinct(disks, "platform") if p in several]
+
+    @property
+    def mixed(self) -> str | None:
+        """The platform with disks of several kinds."""
+        return self._mixed[0] if self._mixed else None
+
+    @cached_property
+    def alike(self) -> Rows:
+        """Runs of policies on platforms whose disks are alike; on others only if there are no such."""
+        return self._keep_alike(self.runs[self.runs["policy"] != OPTIMAL])
+
+    @cached_property
+    def bounds(self) -> Rows:
+        """What no policy can exceed on those platforms."""
+        return self._keep_alike(select(self.runs, policy=OPTIMAL))
+
+    def _keep_alike(self, table: Rows) -> Rows:
+        if np.isin(self.rows["platform"], self._mixed).all():
+            return table
+        return table[~np.isin(table["platform"], self._mixed)]
+
+    @cached_property
+    def splits(self) -> list[int]:
+        return sorted(distinct(self.alike, "split"))
+
+    @cached_property
+    def split(self) -> int:
+        """The threshold for comparing policies: the paper's, or the largest there is."""
+        return SPLIT if SPLIT in self.splits else max(self.splits, default=0)
+
+    @cached_property
+    def capacities(self) -> list[int]:
+        return sorted(distinct(self.alike, "capacity"))
+
+    @cached_property
+    def capacity(self) -> int:
+        """The capacity for comparing disks: the paper's, else the least that is enough, else the largest."""
+        here = self.compared()["capacity"].tolist()
+        enough = enough_of(without_requeueing(self.compared(self.mode)))
+        return _FOCUS if _FOCUS in here else enough if enough is not None else max(here, default=0)
+
+    @property
+    def blocks(self) -> str:
+        """Like `with 200 GB blocks`."""
+        return f"with {size(self.split)} blocks" if self.split else "without splitting"
+
+    @property
+    def where(self) -> str:
+        """Like `32 TB with 200 GB blocks`: what policies are compared on."""
+        return f"{size(self.capacity)} {self.blocks}"
+
+    def compared(self, mode: str | None = None, **wanted: object) -> Rows:
+        """Runs with split requests, without the baseline."""
+        modes = {} if mode is None else {"mode": mode}
+        return select(without_baseline(self.alike), split=self.split, **modes, **wanted)
+
+    def compared_disks(self, mode: str, capacity: int | None = None) -> dict[str, Rows]:
+        """By policy, the disks of the runs that are compared, at the capacity for that unless another is given."""
+        chosen = self.capacity if capacity is None else capacity
+        rows = self._keep_alike(self.disks(mode=mode, capacity=chosen, split=self.split))
+        return by_policy(without_baseline(rows), self.policies)
+
+    def mixed_disks(self, mode: str) -> dict[str, Rows]:
+        """By policy, the disks of the platform that has several kinds, with split requests if there are such runs."""
+        rows = self.disks(mode=mode, platform=self.mixed or "")
+        splits = distinct(rows, "split")
+        split = self.split if self.split in splits else max(splits, default=0)
+        return by_policy(select(rows, split=split), self.policies)
+
+    def samples(self, mode: str, metric: str, capacity: int | None = None) -> dict[str, Floats]:
+        """By policy, what is known of a metric of the disks that are compared."""
+        return known_values(self.compared_disks(mode, capacity), metric)
+
+    def missed(self, mode: str, capacity: int) -> dict[str, tuple[int, int]]:
+        """By policy, failed and refused split requests of the run that has most of both together."""
+        runs = select(self.alike, mode=mode, capacity=capacity, split=self.split)
+        return {name: count_missed(rows) for name, rows in by_policy(runs, self.policies).items()}
 
 
 def cohens_d(sample: Floats, other: Floats) -> float:
@@ -78,120 +177,19 @@ def cohens_d(sample: Floats, other: Floats) -> float:
     return difference / float(np.sqrt(pooled))
 
 
-STORALLOC, CORRECT = "storalloc", "correct"
-BASELINE = "1N1D"  # one disk of everything: what the paper leaves out of all comparisons of disks
-BEST = "best-bandwidth"
-FOREBAY = "forebay"
-PAPER_POLICIES = ("random", "round-robin", "worst-fit", BEST)
-METRICS = ("mean_allocations", "max_allocations")
-ENOUGH = 0.99  # of the bytes: a capacity that serves them counts as large enough
-_FOCUS = 32 * 10**12
-
-
-@dataclass(frozen=True)
-class StorageView:
-    """A study's results as the figures and sentences of Monniot et al. 2023 look at them."""
-
-    results: StorageResults
-
-    @cached_property
-    def modes(self) -> list[str]:
-        """The original's rules before the correct ones."""
-        modes = self.results.modes()
-        return [m for m in MODES if m in modes] + [m for m in modes if m not in MODES]
-
-    @property
-    def mode(self) -> str:
-        """The one that statements are about unless they say otherwise."""
-        return CORRECT if CORRECT in self.modes or not self.modes else self.modes[0]
-
-    @cached_property
-    def _mixed(self) -> list[str]:
-        disks = self.results.disks()
-        platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
-        several = set(platforms[kinds > 1].tolist())
-        return [p for p in distinct(disks, "platform") if p in several]
-
-    @property
-    def mixed(self) -> str | None:
-        """The platform with disks of several kinds."""
-        return self._mixed[0] if self._mixed else None
-
-    @cached_property
-    def runs(self) -> Rows:
-        """Runs of policies on platforms whose disks are alike; on others only if there are no such."""
-        return self._alike(self.results.runs[self.results.runs["policy"] != OPTIMAL])
-
-    @cached_property
-    def bounds(self) -> Rows:
-        """What no policy can exceed on those platforms."""
-        return self._alike(self.results.select(policy=OPTIMAL))
-
-    def _alike(self, table: Rows) -> Rows:
-        if np.isin(self.results.rows["platform"], self._mixed).all():
-            return table
-        return table[~np.isin(table["platform"], self._mixed)]
-
-    @cached_property
-    def splits(self) -> list[int]:
-        return sorted(distinct(self.runs, "split"))
-
-    @cached_property
-    def split(self) -> int:
-        """The threshold for comparing policies: the paper's, or the largest there is."""
-        return SPLIT if SPLIT in self.splits else max(self.splits, default=0)
-
-    @cached_property
-    def capacities(self) -> list[int]:
-        return sorted(distinct(self.runs, "capacity"))
-
-    @cached_property
-    def capacity(self) -> int:
-        """The capacity for comparing disks: the paper's, else the least that is enough, else the largest."""
-        here = self.compared()["capacity"].tolist()
-        enough = self.enough()
-        return _FOCUS if _FOCUS in here else enough if enough is not None else max(here, default=0)
-
-    def enough(self) -> int | None:
-        """The least capacity that is enough without requeueing."""
-        return enough_of(self.plain(self.compared(self.mode)))
-
-    @property
-    def blocks(self) -> str:
-        """Like `with 200 GB blocks`."""
-        return f"with {size(self.split)} blocks" if self.split else "without splitting"
-
-    @property
-    def where(self) -> str:
-        """Like `32 TB with 200 GB blocks`: what policies are compared on."""
-        return f"{size(self.capacity)} {self.blocks}"
-
-    def compared(self, mode: str | None = None, **wanted: object) -> Rows:
-        """Runs with split requests, without the baseline."""
-        modes = {} if mode is None else {"mode": mode}
-        return select(without_baseline(self.runs), split=self.split, **modes, **wanted)
-
-    def plain(self, runs: Rows) -> Rows:
-        """Those without requeueing, if there are any."""
-        return runs[runs["tries"] == 0] if (runs["tries"] == 0).any() else runs
-
-    def disks(self, mode: str, capacity: int | None = None) -> dict[str, Rows]:
-        """By policy, the disks of the runs that are compared, at the capacity for that unless another is given."""
-        chosen = self.capacity if capacity is None else capacity
-        rows = self._alike(self.results.disks(mode=mode, capacity=chosen, split=self.split))
-        return by_policy(without_baseline(rows), self.results.policies())
-
-    def mixed_disks(self, mode: str) -> dict[str, Rows]:
-        """By policy, the disks of the platform that has several kinds, with split requests if there are such runs."""
-        rows = self.results.disks(mode=mode, platform=self.mixed or "")
-        splits = distinct(rows, "split")
-        split = self.split if self.split in splits else max(splits, default=0)
-        return by_policy(select(rows, split=split), self.results.policies())
-
-
 def without_baseline(table: Rows) -> Rows:
     kept: Rows = table[table["layout"] != BASELINE]
     return kept
+
+
+def without_requeueing(runs: Rows) -> Rows:
+    """If there are such."""
+    return runs[runs["tries"] == 0] if (runs["tries"] == 0).any() else runs
+
+
+def known_values(disks: Mapping[str, Rows], metric: str) -> dict[str, Floats]:
+    """By policy, the finite values of the metric, of those that have any."""
+    return {name: values for name, rows in disks.items() if (values := finite(rows[metric])).size}
 
 
 def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
@@ -209,34 +207,30 @@ def enough_of(runs: Rows) -> int | None:
     return None
 
 
-def effects(view: StorageView) -> list[Record]:
+def effects(results: StorageResults) -> list[Record]:
     """Cohen's d between all policies: on the disks that are compared, and on each kind of the mixed platform."""
     records = []
-    for mode in view.modes:
-        groups = {(size(view.capacity), "all"): view.disks(mode)}
-        if view.mixed is not None:
-            disks = view.mixed_disks(mode)
+    for mode in results.modes:
+        groups = {(size(results.capacity), "all"): results.compared_disks(mode)}
+        if results.mixed is not None:
+            disks = results.mixed_disks(mode)
             kinds = dict.fromkeys(kind for rows in disks.values() for kind in distinct(rows, "kind") if kind)
-            groups[(view.mixed, "all")] = disks
-            groups |= {(view.mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
+            groups[(results.mixed, "all")] = disks
+            groups |= {(results.mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
         for ((platforms, kind), policies), metric in product(groups.items(), METRICS):
             where = {"mode": mode, "platforms": platforms, "disks": kind, "metric": metric}
-            for policy, against in permutations(policies, 2):
-                d = effect(policies[policy], policies[against], metric)
+            samples = {policy: finite(rows[metric]) for policy, rows in policies.items()}
+            for policy, against in permutations(samples, 2):
+                d = cohens_d(samples[policy], samples[against])
                 records.append(where | {"policy": policy, "against": against, "d": d})
     return records
 
 
-def effect(rows: Rows, other: Rows, metric: str) -> float:
-    """Cohen's d; positive where `rows` has less."""
-    return cohens_d(finite(rows[metric]), finite(other[metric]))
-
-
-def cohens_table(view: StorageView, metric: str, mode: str) -> tuple[list[str], Floats]:
+def cohens_table(results: StorageResults, metric: str, mode: str) -> tuple[list[str], Floats]:
     """Policies, and Cohen's d of each of them (row) against each (column): Figures 7 and 8 of the paper."""
-    rows = {name: disks for name, disks in view.disks(mode).items() if finite(disks[metric]).size > 1}
-    table = [[0.0 if a == b else effect(rows[a], rows[b], metric) for b in rows] for a in rows]
-    return list(rows), np.array(table, dtype=float).reshape(len(rows), len(rows))
+    samples = {name: values for name, values in results.samples(mode, metric).items() if values.size > 1}
+    table = [[0.0 if a == b else cohens_d(samples[a], samples[b]) for b in samples] for a in samples]
+    return list(samples), np.array(table, dtype=float).reshape(len(samples), len(samples))
 
 
 def count_missed(runs: Rows) -> tuple[int, int]:

@@ -8,20 +8,20 @@ from forebay.model.units import plural
 from forebay.show.phrases import MODES, describe_splitting, number, size
 from forebay.show.report import Table
 from forebay.show.rows import Record, distinct, finite, group, records, select
-from forebay.studies.burst_buffer.results import BEST, KEY, METRICS, OPTIMAL, StorageResults, StorageView, effects
+from forebay.studies.burst_buffer.results import BEST, KEY, METRICS, OPTIMAL, StorageResults, effects
 
 _DISK = (*KEY, "layout", "capacity", "node", "disk", "kind", "disk_capacity", "max_use", "mean_use", *METRICS[::-1])
 _COUNTS = {"served": "allocated", "refused": "refused", "failed": "failed", "delayed": "delayed"}
 
 
-def disk_records(view: StorageView) -> list[Record]:
+def disk_records(results: StorageResults) -> list[Record]:
     """Every disk of every run, with the columns that identify the run."""
-    return records(view.results.disks(), _DISK)
+    return records(results.disks(), _DISK)
 
 
 def served_table(results: StorageResults, mode: str) -> Table:
     """A line for each platform and threshold, a column for each policy."""
-    runs = results.select(mode=mode, tries=0)
+    runs = select(results.runs, mode=mode, tries=0)
     policies = distinct(runs, "policy")
     shares = {run[["platform", "split", "policy"]].item(): 100 * float(run["allocated_share"]) for run in runs}
     rows = [
@@ -32,9 +32,9 @@ def served_table(results: StorageResults, mode: str) -> Table:
     return Table(f"Bytes served, in %, rules: {mode}", ("platform", "split", *policies), rows)
 
 
-def effects_table(view: StorageView) -> Table:
+def effects_table(results: StorageResults) -> Table:
     """Table 5: Cohen's d of best-bandwidth against each other policy, on disks of each kind."""
-    chosen = [e for e in effects(view) if e["policy"] == BEST and e["metric"] == METRICS[1]]
+    chosen = [e for e in effects(results) if e["policy"] == BEST and e["metric"] == METRICS[1]]
     others = list(dict.fromkeys(e["against"] for e in chosen))
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for e in chosen:
@@ -46,12 +46,12 @@ def effects_table(view: StorageView) -> Table:
     return Table(title, ("rules", "platform", "disks", *others), rows, note)
 
 
-def run_tables(view: StorageView) -> list[Table]:
+def run_tables(results: StorageResults) -> list[Table]:
     """All runs, by rules, splitting and capacity, those that serve most first."""
-    runs, crowds = view.results.runs, _crowds(view)
+    runs, crowds = results.runs, _crowds(results)
     tables = []
     keys = distinct(runs, "mode", "split", "capacity")
-    for mode, split, capacity in sorted(keys, key=lambda key: (view.modes.index(key[0]), *key[1:])):
+    for mode, split, capacity in sorted(keys, key=lambda key: (results.modes.index(key[0]), *key[1:])):
         rows = select(runs, mode=mode, split=split, capacity=capacity)
         rows = rows[np.argsort(-rows["allocated_share"], kind="stable")]
         title = f"{MODES.get(mode, mode)}, {describe_splitting(split)}, {size(capacity)}: {plural(rows.size, 'run')}"
@@ -80,10 +80,10 @@ def _format_finite(value: float, how: str) -> str:
     return how.format(value) if np.isfinite(value) else "–"
 
 
-def _crowds(view: StorageView) -> dict[tuple[Any, ...], tuple[float, ...]]:
+def _crowds(results: StorageResults) -> dict[tuple[Any, ...], tuple[float, ...]]:
     """For each run its fullest disk's use, the mean use and the most allocations on a disk."""
     crowds: dict[tuple[Any, ...], tuple[float, ...]] = {}
-    for key, rows in group(view.results.disks(), KEY):
+    for key, rows in group(results.disks(), KEY):
         use, mean, most = (finite(rows[name]) for name in ("max_use", "mean_use", "max_allocations"))
         if use.size and mean.size and most.size:
             crowds[tuple(key.values())] = (float(use.max()), float(mean.mean()), float(most.max()))
