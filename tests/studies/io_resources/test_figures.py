@@ -185,8 +185,8 @@ def test_leaders_compares_only_sets_that_all_have_run() -> None:
     results = some_results(allocate=["tcpu", "nsys"], place=["random"], loads=[0.5], sets=2)
     results.runs["mean_io_slowdown"] = [2.0, 3.0, 9.0, np.nan]  # set 0: tcpu, nsys; set 1: tcpu, nsys
     subject = Subject.of(results, CURVES)
-    assert leaders(subject, "mean_io_slowdown", "random") == " Lowest mean: tcpu (in 1 of 1 bins)."
-    assert leaders(Subject.of(some_results(allocate=["tcpu"]), CURVES), "rho_io", "random") == ""
+    assert leaders(subject, "mean_io_slowdown") == " Lowest mean: tcpu (in 1 of 1 bins)."
+    assert leaders(Subject.of(some_results(allocate=["tcpu"]), CURVES), "rho_io") == ""
 
 
 def test_names_are_shown_as_they_are() -> None:

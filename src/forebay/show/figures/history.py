@@ -14,14 +14,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from forebay.history.run_fields import Row
 from forebay.history.store.totals import AppSums
 from forebay.model.layout import DEFAULT_SIZE
-from forebay.model.units import format_size, plural
+from forebay.model.units import plural
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.profile.ost_health import OstHealth
-from forebay.show.figures.looks import FAINT, INK
+from forebay.show.figures.looks import FAINT, INK, centre_groups
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, legend_above, panels, printable, write
 from forebay.show.history.tables import format_share
-from forebay.show.phrases import format_binary, shorten, size
+from forebay.show.phrases import format_binary, size
 from forebay.show.rows import Floats
 
 _NAMED = 6
@@ -39,10 +39,9 @@ def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
 
 def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
     moved = [app for app in apps if app.total_bytes > 0]
-    axes.set_title(f"{plural(len(apps), 'application')}: runs and volume", loc="left")
     axes.scatter([a.runs for a in moved], [a.total_bytes for a in moved], s=14, color="#0072B2", alpha=0.6, zorder=3)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    title = f"{plural(len(apps), 'application')}: runs and volume"
+    axes.set(title=title, xlabel="runs", ylabel="volume", xscale="log", yscale="log")
     axes.margins(0.15)
     named: list[AppSums] = []
     for app in (*sorted(moved, key=lambda a: -a.total_bytes)[:_NAMED], *moved[:_NAMED]):
@@ -57,17 +56,13 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
         how: Style = {"textcoords": "offset points", "ha": "right" if left else "left", "fontsize": 6}
         where = (app.runs, app.total_bytes)
         axes.annotate(printable(app.app, 20), where, (-4 if left else 4, 3), color=INK, **how)
-    axes.set_xlabel("runs")
-    axes.set_ylabel("volume")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shorten(format_size(value))))
-    for axis in (axes.xaxis, axes.yaxis):
+    for axis, form in ((axes.xaxis, "{:,.0f}".format), (axes.yaxis, size)):
+        axis.set_major_formatter(FuncFormatter(lambda value, _, form=form: form(value)))
         axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
-    axes.set_title("performance of those that ran most", loc="left")
     y = np.arange(len(apps))[::-1]
     mean = np.array([app.mean_perf for app in apps])
     best = np.array([app.best_perf for app in apps])
@@ -75,7 +70,7 @@ def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # over the other, where there is one run only
     axes.scatter(best, y, s=26, color="#D55E00", marker="D", zorder=3, label="best run")
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
-    axes.set_ylim(-0.7, max(len(apps), 3) - 0.3)
+    axes.set(title="performance of those that ran most", ylim=(-0.7, max(len(apps), 3) - 0.3))
     if apps:
         bandwidth_axis(axes, "x", np.concatenate((mean, best)), most_ticks=6)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)
@@ -124,13 +119,12 @@ def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
 def _draw_bytes(axes: Axes, osts: Sequence[OstHealth]) -> None:
     wide = 0.8 if len(osts) <= 200 else 1.0
     axes.bar([o.ost for o in osts], [o.total_bytes for o in osts], wide, color=[_COLOURS[o.verdict] for o in osts])
-    axes.set_ylabel("volume")
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(round(value))))
     axes.grid(axis="x", visible=False)
     sick = sum(o.verdict == "sick" for o in osts)
     where = osts[0].filesystem or "unknown file system"
-    axes.set_title(f"{where}: {plural(len(osts), 'OST')}, {sick or 'none'} sick", loc="left")
+    axes.set(title=f"{where}: {plural(len(osts), 'OST')}, {sick or 'none'} sick", ylabel="volume")
 
 
 def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
@@ -141,13 +135,12 @@ def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
         axes.vlines(at, median, worst, color=colour, linewidth=0.8, alpha=0.7, zorder=2)
         axes.scatter(at, median, s=22 if verdict == "sick" else 10, color=colour, marker=_MARKERS[verdict], zorder=3)
     low, high = _column(known, "slowness").min(initial=1), _column(known, "worst_slowness").max(initial=1)
-    axes.set_yscale("log")
-    axes.set_ylim(min(0.5, 0.8 * low), max(2.5, 1.6 * high))
+    limits = (min(0.5, 0.8 * low), max(2.5, 1.6 * high))
+    axes.set(yscale="log", ylim=limits, ylabel="slowness in a run:\nmedian, up to the worst")
     axes.axhline(1, color=INK, linewidth=0.8, linestyle=(0, (3, 2)), zorder=2)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylabel("slowness in a run:\nmedian, up to the worst")
     for o in [o for o in known if o.verdict == "sick"][:_SICK_NAMED]:
         label = f"OST {o.ost}: {o.slowness:.3g} times the median OST"
         if o.compared_runs > 1:
@@ -186,8 +179,8 @@ def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
                     dots: Style = {"marker": marker, "markersize": size, "markeredgewidth": edge, "alpha": 0.8}
                     x, y = shown["time"] / _DAY, shown["perf"]
                     axes.plot(x, y, linestyle="none", color=colour, zorder=3, rasterized=True, **dots)
-        axes.set_ylabel("performance by the slowest process")
-        axes.set_title(f"{printable(app)}: {_which(points.size, every.size)}", loc="left")
+        title = f"{printable(app)}: {_which(points.size, every.size)}"
+        axes.set(title=title, ylabel="performance by the slowest process")
         if points.size:
             days = points["time"] / _DAY
             margin = 0.02 * (days.max() - days.min()) or 0.5
@@ -245,8 +238,7 @@ def draw_usage(usage: Usage, out: Path) -> Path:
         for axes, (what, xlabel, share, value, default), bins, names in every:
             _draw_bins(axes, bins, names, default)
             known = "no run tells" if share is None else f"{format_share(share)} of the runs have {value}"
-            axes.set_title(f"{what}: {known}", loc="left")
-            axes.set_xlabel(xlabel)
+            axes.set(title=f"{what}: {known}", xlabel=xlabel)
         grid[0].set_ylabel("runs")
         if usage.default_layout is not None:
             part = format_share(usage.default_layout)
@@ -262,12 +254,8 @@ def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: 
     axes.set_xticks(x, labels, fontsize=6.5 if crowded else 7.5)
     if crowded:
         axes.tick_params(axis="x", rotation=40)
-    middle, half = (len(bins) - 1) / 2, max(len(bins), 4) / 2 + 0.1
-    axes.set_xlim(middle - half, middle + half)
-    axes.grid(axis="x", visible=False)
-    top = max(float(runs.max(initial=0)), 1.0)
-    axes.set_yscale("log")
-    axes.set_ylim(0.6, top * 4)
+    centre_groups(axes, len(bins), 4)
+    axes.set(yscale="log", ylim=(0.6, 4 * max(float(runs.max(initial=0)), 1.0)))
     axes.yaxis.set_major_locator(LogLocator(numticks=12))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -141,6 +141,13 @@ def key(name: str, look: Look, *, line: bool = True) -> Line2D:
     return Line2D([], [], label=printable(name), **style | ({} if line else {"linestyle": "none"}))
 
 
+def centre_groups(axes: Axes, count: int, least: int) -> None:
+    """Groups at 0, 1, 2 and on in the middle of the x axis, which has room for `least` of them; no lines between."""
+    middle, half = (count - 1) / 2, max(count, least) / 2 + 0.1
+    axes.set_xlim(middle - half, middle + half)
+    axes.grid(axis="x", visible=False)
+
+
 BOXES = (
     "Boxes hold the middle half of the sets, whiskers reach from the 10th to the 90th percentile; "
     "a line marks the median, a marker the mean."
@@ -153,10 +160,8 @@ def boxes(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) 
         values = finite(values)
         if values.size:
             _box(axes, position, values, looks[name])
-    middle, half = (len(samples) - 1) / 2, max(len(samples), 3) / 2 + 0.1
-    axes.set_xlim(middle - half, middle + half)
     axes.set_xticks([])
-    axes.grid(axis="x", visible=False)
+    centre_groups(axes, len(samples), 3)
 
 
 # By hand, since `Axes.boxplot` has matplotlib look for a screen (it imports pyplot).

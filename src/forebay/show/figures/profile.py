@@ -70,8 +70,6 @@ def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path
 
 def _draw_curve(axes: Axes, profile: Profile) -> None:
     points = profile.points
-    axes.set_title("bandwidth by OSTs, b(n)", loc="left")
-    axes.set_xlabel("OSTs that the run used, n")
     n = np.array(list(points), dtype=float)
     middle, low, high = (np.array([getattr(p, name) for p in points.values()]) for name in ("median", "p10", "p90"))
     axes.errorbar(
@@ -82,9 +80,9 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
         how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
         axes.annotate(plural(perf.runs, "run"), (count, top), (0, 6), bbox=box, zorder=4, **how)
-    axes.set_ylim(0, 1.18 * float(high.max()))
     axes.set_xscale("log", base=2)
-    axes.set_xlim(n.min() / 1.5, n.max() * 1.5)
+    axes.set(title="bandwidth by OSTs, b(n)", xlabel="OSTs that the run used, n")
+    axes.set(xlim=(n.min() / 1.5, n.max() * 1.5), ylim=(0, 1.18 * float(high.max())))
     ticks: list[float] = []
     for number in n.tolist():  # without those too close to the one before
         if not ticks or number >= 1.25 * ticks[-1]:
@@ -98,8 +96,7 @@ def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None
     placed = [run for run in timed if run.stripe_count]
     osts = "OSTs unknown" if not placed else f"{len(placed)} on" if len(placed) < len(timed) else "all on"
     where = f" {plural(next(iter(profile.points)), 'OST')}" if placed else ""
-    axes.set_title(f"{plural(len(timed), 'run')}, {osts}{where}", loc="left")
-    axes.set_ylabel("performance")
+    axes.set(title=f"{plural(len(timed), 'run')}, {osts}{where}", ylabel="performance")
     days, perf = (np.array([getattr(run, name) for run in timed]) for name in ("start_time", "perf_by_slowest"))
     axes.plot(days / _DAY, perf, linestyle="none", marker="o", markersize=3.5, color=_LINE, zorder=3)
     date_axis(axes, 2, 4)
@@ -109,7 +106,6 @@ def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None
 
 def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
     """A bar each for reads and writes, divided by where requests begin."""
-    axes.set_title("order of requests", loc="left")
     places = np.arange(len(accesses))
     left = np.zeros(len(accesses))
     for kind, colour in _KINDS.items():
@@ -123,8 +119,7 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
                     axes.annotate(format_share(share), (begin + share / 2, place), color=ink, **how)
             left += shares
     axes.set_yticks(places, [name for name, _ in accesses])
-    axes.set_ylim(len(accesses) - 0.4, -0.6)
-    axes.set_xlim(0, 1)
+    axes.set(title="order of requests", xlim=(0, 1), ylim=(len(accesses) - 0.4, -0.6))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(axis="y", visible=False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=6.5, handlelength=1.2)
@@ -132,7 +127,6 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
 
 def _draw_sizes(axes: Axes, sizes: Mapping[str, Floats]) -> None:
     """How many requests are of which size, by Darshan's bins, reads beside writes."""
-    axes.set_title("sizes of requests", loc="left")
     used = np.flatnonzero(sum(sizes.values()))
     bins = np.arange(used[0], used[-1] + 1)
     wide = 0.8 / len(sizes)
@@ -140,12 +134,10 @@ def _draw_sizes(axes: Axes, sizes: Mapping[str, Floats]) -> None:
         at = bins + (i - (len(sizes) - 1) / 2) * wide
         axes.bar(at, counts[bins] / counts.sum(), wide, color=_OPERATIONS[name], zorder=2)
     axes.set_xticks(bins, [SIZE_BINS[b] for b in bins], rotation=40, ha="right", fontsize=6.5)
-    axes.set_xlim(bins[0] - 0.8, bins[-1] + 0.8)
-    axes.set_ylim(0, 1.25)
-    axes.set_yticks(np.linspace(0, 1, 6))
+    axes.set(title="sizes of requests", xlabel="bytes", xlim=(bins[0] - 0.8, bins[-1] + 0.8))
+    axes.set(yticks=np.linspace(0, 1, 6), ylim=(0, 1.25))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(axis="x", visible=False)
-    axes.set_xlabel("bytes")
     entries = [Line2D([], [], color=_OPERATIONS[name], marker="s", linestyle="none", label=name) for name in sizes]
     axes.legend(handles=entries, loc="upper center", ncols=2, fontsize=6.5)
 

@@ -40,9 +40,8 @@ def draw_simulation(
         matrix = figure.add_subplot(grid[1, 0])
         above = figure.add_subplot(grid[0, 0], sharex=matrix)
         above.bar(np.arange(busy.size), busy, width=0.85 if busy.size <= 200 else 1.0, color=_BUSY)
-        above.set_ylim(0.0, 1.0)
+        above.set(ylim=(0.0, 1.0), ylabel="occupancy\n(% of time)")
         above.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
-        above.set_ylabel("occupancy\n(% of time)")
         above.tick_params(labelbottom=False)
         above.grid(axis="x", visible=False)
         _draw_matrix(matrix, [placement[i] for i in order], busy.size)
@@ -72,8 +71,7 @@ def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -
     x, y = np.arange(targets + 1) - 0.5, np.arange(len(held) + 1) - 0.5
     # Thousands of cells as vectors would make a PDF that is slow to open.
     axes.pcolormesh(x, y, held, cmap=_CELLS, vmin=0.0, vmax=1.0, rasterized=not edges, **edges)
-    axes.set_ylim(len(held) - 0.5, -0.5)
-    axes.set_xlabel("target")
+    axes.set(xlabel="target", ylim=(len(held) - 0.5, -0.5))
     axes.xaxis.set_major_locator(MaxNLocator(20 if targets <= 40 else 10, integer=True, min_n_ticks=1))
     axes.grid(visible=False)
 
@@ -89,8 +87,8 @@ def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool)
     axes.barh(rows, np.where(stuck, 0.0, rho_io), height=thickness, color=_IO)
     axes.barh(rows, np.where(stuck, 0.0, slowdown - rho_io).clip(0), left=rho_io, height=thickness, color=_CON)
     axes.axvline(1.0, color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.set_xlim(0.0, end)
-    axes.set_xlabel("I/O slowdown (times)" + ("; longer bars are cut" if known.size and known.max() > end else ""))
+    cut = "; longer bars are cut" if known.size and known.max() > end else ""
+    axes.set(xlim=(0.0, end), xlabel=f"I/O slowdown (times){cut}")
     axes.tick_params(labelleft=False, left=False)
     axes.grid(axis="y", visible=False)
     for row, value in enumerate(slowdown.tolist() if named else ()):

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from forebay.show.figures.looks import INK
+from forebay.show.figures.looks import INK, centre_groups
 from forebay.show.figures.scales import date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
@@ -31,8 +31,7 @@ def draw_storage_run(run: Run, out: Path) -> Path:
         above.set_title(
             f"{printable(run.policy)} on {printable(run.platform.name)}, requests "
             f"{describe_splitting(run.rules.split)}, rules {MODES.get(run.rules.mode, run.rules.mode)}: "
-            f"{100 * outcome['allocated_share']:.2f} % of the bytes served",
-            loc="left",
+            f"{100 * outcome['allocated_share']:.2f} % of the bytes served"
         )
         for axes, metric, factor in ((use, "use", 100), (crowd, "allocations", 1)):
             columns = ([disk[f"{of}_{metric}"] for disk in outcome["disks"]] for of in ("max", "mean"))
@@ -81,9 +80,7 @@ def _draw_level(axes: Axes, run: Run) -> None:
     axes.axhline(capacity / 1e12, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
     how: Style = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
     axes.annotate(f"capacity {size(capacity)}", (1, capacity / 1e12), (-2, 2), fontsize=7, color=INK, **how)
-    axes.set_ylim(0, 1.12 * capacity / 1e12)
-    axes.set_xlim(x[0], x[-1])
-    axes.set_ylabel("space in use (TB)")
+    axes.set(xlim=(x[0], x[-1]), ylim=(0, 1.12 * capacity / 1e12), ylabel="space in use (TB)")
     if dated:
         date_axis(axes, 4, 10)
     else:
@@ -95,9 +92,7 @@ def _draw_disks(axes: Axes, most: Floats, mean: Floats) -> None:
     wide = 0.8 if most.size <= 200 else 1.0
     axes.bar(x, most, wide, color=_MOST, zorder=2)
     axes.bar(x, mean, 0.45 * wide, color=_MEAN, zorder=3)
-    middle, half = (most.size - 1) / 2, max(most.size, 5) / 2 + 0.1
-    axes.set_xlim(middle - half, middle + half)
-    axes.grid(axis="x", visible=False)
+    centre_groups(axes, most.size, 5)
 
 
 def _name_disks(axes: Axes, run: Run) -> None:

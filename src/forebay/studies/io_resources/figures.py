@@ -16,30 +16,9 @@ from matplotlib.ticker import PercentFormatter
 
 from forebay.model.curve import Curve
 from forebay.profile.curve_shapes import Shape, class_curves, classify
-from forebay.show.figures.looks import (
-    BOXES,
-    FAINT,
-    INK,
-    LOOKS,
-    Band,
-    Look,
-    boxes,
-    draw_band,
-    key,
-    looks_of,
-    mean_of_rows,
-    regression,
-)
-from forebay.show.figures.scales import (
-    Bands,
-    idle_axis,
-    name_groups,
-    off_scale,
-    plot_by_load,
-    slowdown_axis,
-    top_of,
-    whole_numbers,
-)
+from forebay.show.figures import looks, scales
+from forebay.show.figures.looks import FAINT, INK, Band, Look, key
+from forebay.show.figures.scales import Bands
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import join_names
 from forebay.show.rows import Floats, Mask, finite
@@ -73,9 +52,9 @@ class Subject:
     @classmethod
     def of(cls, results: Results, curves: Mapping[str, Curve]) -> Subject:
         """Policies in the order in which the study has them, the paper's placements before others."""
-        placers = sorted(results.placers(), key=[*LOOKS["placers"], *results.placers()].index)
-        allocators = looks_of(results.allocators(), "allocators")
-        return cls(results=results, curves=curves, allocators=allocators, placers=looks_of(placers, "placers"))
+        placers = sorted(results.placers(), key=[*looks.LOOKS["placers"], *results.placers()].index)
+        allocators = looks.looks_of(results.allocators(), "allocators")
+        return cls(results=results, curves=curves, allocators=allocators, placers=looks.looks_of(placers, "placers"))
 
     @property
     def placer(self) -> str:
@@ -86,13 +65,10 @@ class Subject:
     def targets(self) -> str:
         return "OSTs" if self.results.study == "osts" else "I/O nodes"
 
-    def mask(self, allocate: str, place: str, curves: str = TRUE) -> Mask:
-        return self.results.select(allocate=allocate, place=place, curves=curves)
-
     def by_load(self, metric: str, place: str, *, factor: float = 1.0) -> dict[str, Band]:
         """The metric for each bin of load, of every allocator that has been run with that placement."""
         values = self.results.runs[metric] * factor
-        bands = {name: by_bin(self.results, self.mask(name, place), values) for name in self.allocators}
+        bands = {name: by_bin(self.results, self.results.select(name, place), values) for name in self.allocators}
         return {name: band for name, band in bands.items() if band.x.size}
 
     def classes(self) -> dict[Shape, list[Curve]]:
@@ -119,9 +95,9 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
         "placer": subject.placer,
         "allocate": _spread_allocators(subject)[0] if subject.allocators else "",
         "spread_load": _describe_bin(near) if near else "",
-        "slowest": leaders(subject, "mean_io_slowdown", subject.placer),
-        "idlest": leaders(subject, "machine_idle", subject.placer),
-        "boxes": BOXES,
+        "slowest": leaders(subject, "mean_io_slowdown"),
+        "idlest": leaders(subject, "machine_idle"),
+        "boxes": looks.BOXES,
         "change": _CHANGE if (results.runs["curves"] == TRUE).any() else "Machine idle time with class curves. ",
     }
     compared = (
@@ -133,14 +109,14 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
             yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 
-def leaders(subject: Subject, metric: str, place: str) -> str:
+def leaders(subject: Subject, metric: str) -> str:
     """Who is lowest in how many bins, like ` Lowest mean: tcpu (in 7 of 10 bins) and nsys (3).`
 
     A bin counts only the sets that every policy has been run on; empty if there is nothing to compare.
     """
     tables: dict[str, dict[tuple[float, int, float], float]] = {}
     for name in subject.allocators:
-        runs = subject.results.runs[subject.mask(name, place)]
+        runs = subject.results.runs[subject.results.select(name, subject.placer)]
         runs = runs[np.isfinite(runs[metric])]
         if runs.size:
             tables[name] = dict(zip(runs[["load", "set", "io_load_sys"]].tolist(), runs[metric].tolist(), strict=True))
@@ -169,8 +145,7 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
 
 def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:
     """The bin around `load`, or else the nearest one, of those that hold chosen runs."""
-    held = [b for b in results.bins if (chosen & results.within(b.low, b.high)).any()]
-    return min(held, key=lambda b: abs(b.middle - load), default=None)
+    return min(results.bins_of(chosen), key=lambda b: abs(b.middle - load), default=None)
 
 
 def _describe_bin(bin_: Bin) -> str:
@@ -210,9 +185,8 @@ def _draw_classes(subject: Subject, standing: Mapping[Shape, Curve], label: str)
         axes.plot(standing[shape].counts, standing[shape].bandwidths, **_BOLD)
         counts = sorted({n for curve in curves for n in curve.counts})
         margin = 0.05 * (counts[-1] - counts[0]) or 0.5
-        axes.set_xlim(counts[0] - margin, counts[-1] + margin)
-        axes.set_ylim(0.0, 1.05)
-        whole_numbers(axes, counts)
+        axes.set(xlim=(counts[0] - margin, counts[-1] + margin), ylim=(0.0, 1.05))
+        scales.whole_numbers(axes, counts)
 
     return draw_panels(
         subject.classes().items(),
@@ -234,11 +208,11 @@ def mean_slowdown(subject: Subject) -> Figure:
     """Figure 5: the slowdown of every allocator, a panel for each placement."""
     by_place = {place: subject.by_load("mean_io_slowdown", place) for place in subject.placers}
     several = [bands for bands in by_place.values() if bands]
-    far = off_scale(several)
+    far = scales.off_scale(several)
 
     def draw(axes: Axes, place: str, bands: Bands) -> None:
-        plot_by_load(axes, bands, subject.allocators, title=printable(place), without=far)
-        slowdown_axis(axes, top_of(several, far))
+        scales.plot_by_load(axes, bands, subject.allocators, title=printable(place), without=far)
+        scales.slowdown_axis(axes, scales.top_of(several, far))
 
     cells = [(place, bands) for place, bands in by_place.items() if bands]
     legend = subject.legend()
@@ -249,10 +223,9 @@ def two_causes(subject: Subject) -> Figure:
     """Figure 9: how much of the slowdown the allocation causes, and how much congestion."""
 
     def draw(axes: Axes, label: str, least: float, bands: Bands) -> None:
-        far = off_scale([bands])
-        plot_by_load(axes, bands, subject.allocators, without=far, markers=False)
-        axes.set_ylabel(label)
-        axes.set_ylim(0.92 * least, 1.05 * top_of([bands], far))
+        far = scales.off_scale([bands])
+        scales.plot_by_load(axes, bands, subject.allocators, without=far, markers=False)
+        axes.set(ylabel=label, ylim=(0.92 * least, 1.05 * scales.top_of([bands], far)))
 
     cells = [
         (label, least, _trends(subject, metric, least))
@@ -267,12 +240,10 @@ def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
     results = subject.results
     binned = np.logical_or.reduce([results.within(b.low, b.high) for b in results.bins], initial=False)
     # Degree 4 is the least that follows tcpu, whose rho_io stays 1 up to some load and climbs from there.
-    degree = min(4, sum(int(results.within(b.low, b.high).any()) for b in results.bins) - 1)
-    trends = {}
-    for name in subject.allocators:
-        runs = results.runs[subject.mask(name, subject.placer) & binned]
-        trends[name] = regression(runs["io_load_sys"], runs[metric], degree).at_least(least)
-    return {name: band for name, band in trends.items() if band.x.size}
+    degree = min(4, len(results.bins_of(binned)) - 1)
+    every = {name: results.runs[results.select(name, subject.placer) & binned] for name in subject.allocators}
+    trends = {n: looks.regression(runs["io_load_sys"], runs[metric], degree) for n, runs in every.items()}
+    return {name: band.at_least(least) for name, band in trends.items() if band.x.size}
 
 
 def idle_time(subject: Subject) -> Figure:
@@ -280,8 +251,8 @@ def idle_time(subject: Subject) -> Figure:
     bands = subject.by_load("machine_idle", subject.placer, factor=100.0)
 
     def draw(axes: Axes) -> None:
-        plot_by_load(axes, bands, subject.allocators)
-        idle_axis(axes, bands)
+        scales.plot_by_load(axes, bands, subject.allocators)
+        scales.idle_axis(axes, bands)
         axes.set_xlabel(_LOAD)
 
     return draw_panels([()] if bands else (), draw, height=3.2, legend=subject.legend(bands))
@@ -293,13 +264,13 @@ def slowdown_and_idle(subject: Subject) -> Figure:
     idle = subject.by_load("machine_idle", subject.placer, factor=100.0)
 
     def draw(axes: Axes, bands: Bands) -> None:
-        far = off_scale([bands]) if bands is slow else []
-        plot_by_load(axes, bands, subject.allocators, without=far)
+        far = scales.off_scale([bands]) if bands is slow else []
+        scales.plot_by_load(axes, bands, subject.allocators, without=far)
         if bands is slow:
-            slowdown_axis(axes, top_of([bands], far))
+            scales.slowdown_axis(axes, scales.top_of([bands], far))
             axes.set_ylabel(_SLOWDOWN)
         else:
-            idle_axis(axes, bands)
+            scales.idle_axis(axes, bands)
 
     cells = [(slow,), (idle,)] if slow or idle else []
     return draw_panels(cells, draw, xlabel=_LOAD, height=2.9, legend=subject.legend(slow | idle))
@@ -311,12 +282,12 @@ def low_and_high(subject: Subject) -> Figure:
     names = list(subject.allocators)
 
     def draw(axes: Axes, metric: str, title: str) -> None:
-        masks = [subject.mask(name, subject.placer) & ranges[title] for name in names]
+        masks = [subject.results.select(name, subject.placer) & ranges[title] for name in names]
         values = results.runs[metric]
-        boxes(axes, {name: values[mask] for name, mask in zip(names, masks, strict=True)}, subject.allocators)
-        slowdown_axis(axes, float(finite(values[results.select(place=subject.placer)]).max(initial=1.0)))
+        looks.boxes(axes, {name: values[mask] for name, mask in zip(names, masks, strict=True)}, subject.allocators)
+        scales.slowdown_axis(axes, float(finite(values[results.select(place=subject.placer)]).max(initial=1.0)))
         if metric != "mean_io_slowdown":
-            name_groups(axes, names)
+            scales.name_groups(axes, names)
             return
         axes.set_title(title, loc="left")
         for position, mask in enumerate(masks):
@@ -339,7 +310,7 @@ def _ranges(subject: Subject) -> dict[str, Mask]:
     """The runs in the lowest and in the highest third of the bins that have any, by a title for them."""
     results = subject.results
     chosen = results.select(place=subject.placer) & np.isfinite(results.runs["mean_io_slowdown"])
-    held = [b for b in results.bins if (chosen & results.within(b.low, b.high)).any()]
+    held = results.bins_of(chosen)
     if not held:
         return {}
     part = max(1, len(held) // 3)
@@ -357,8 +328,8 @@ def spread(subject: Subject) -> Figure:
     at_load = results.within(near.low, near.high) if near else results.select()
 
     def draw(axes: Axes, allocate: str) -> None:
-        masks = {place: subject.mask(allocate, place) & at_load for place in subject.placers}
-        boxes(axes, {p: results.runs["io_spread"][mask] for p, mask in masks.items()}, subject.placers)
+        masks = {place: subject.results.select(allocate, place) & at_load for place in subject.placers}
+        looks.boxes(axes, {p: results.runs["io_spread"][mask] for p, mask in masks.items()}, subject.placers)
         axes.set_title(printable(allocate), loc="left")
         _share_axis(axes, 1.0)
 
@@ -375,9 +346,9 @@ def occupancy(subject: Subject) -> Figure:
 
     def draw(axes: Axes, bin_: Bin) -> None:
         for place, look in subject.placers.items():
-            rows = results.occupancy[subject.mask(allocate, place) & results.within(bin_.low, bin_.high)]
+            rows = results.occupancy[subject.results.select(allocate, place) & results.within(bin_.low, bin_.high)]
             if len(rows):
-                draw_band(axes, mean_of_rows(rows), look)
+                looks.draw_band(axes, looks.mean_of_rows(rows), look)
         axes.set_title(f"I/O load {_describe_bin(bin_)}", loc="left")
         _share_axis(axes, 1.02)
 
@@ -407,15 +378,15 @@ def robustness(subject: Subject) -> Figure:
     change = _by_combination(subject, 100.0 * (runs["mean_io_slowdown"] / before - 1.0))
     idle = _by_combination(subject, runs["machine_idle"] * 100.0)
     # The colour of the allocator with the marker and the dashes of the placement.
-    looks = {
+    combined = {
         f"{allocate} + {place}": replace(look, marker=other.marker, dashes=other.dashes)
         for (allocate, look), (place, other) in product(subject.allocators.items(), subject.placers.items())
     }
 
     def draw(axes: Axes, bands: Bands, title: str) -> None:
-        plot_by_load(axes, bands, looks, title=title)
+        scales.plot_by_load(axes, bands, combined, title=title)
         if bands is idle:
-            idle_axis(axes, idle)
+            scales.idle_axis(axes, idle)
         else:
             axes.axhline(0.0, color=INK, linewidth=0.8, zorder=1)
             axes.set_ylabel("change of mean I/O slowdown (%)")
@@ -423,14 +394,14 @@ def robustness(subject: Subject) -> Figure:
     cells = [(change, "(a) class curves against true curves"), (idle, "(b) with class curves")]
     if not change:
         cells = [(idle, "with class curves")] if idle else []
-    legend = [key(name, looks[name]) for name in idle]
+    legend = [key(name, combined[name]) for name in idle]
     return draw_panels(cells, draw, xlabel=_LOAD, height=2.9, legend=legend, legend_columns=2)
 
 
 def _by_combination(subject: Subject, values: Floats) -> Bands:
     """With class curves, for each allocator with each placement."""
     bands = {
-        f"{allocate} + {place}": by_bin(subject.results, subject.mask(allocate, place, CLASS), values)
+        f"{allocate} + {place}": by_bin(subject.results, subject.results.select(allocate, place, CLASS), values)
         for allocate, place in product(subject.allocators, subject.placers)
     }
     return {name: band for name, band in bands.items() if band.x.size}

@@ -42,19 +42,22 @@ class Results:
     runs: Rows
     occupancy: Floats
 
-    def select(self, *, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Mask:
+    def select(self, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Mask:
         """Which runs had these policies, and policies that saw these curves."""
         chosen: Mask = self.runs["curves"] == curves
-        if allocate is not None:
-            chosen &= self.runs["allocate"] == allocate
-        if place is not None:
-            chosen &= self.runs["place"] == place
+        for kind, policy in (("allocate", allocate), ("place", place)):
+            if policy is not None:
+                chosen &= self.runs[kind] == policy
         return chosen
 
     def within(self, low: float, high: float) -> Mask:
         """Which runs had an I/O-load(pi_sys) in [low, high)."""
         inside: Mask = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
         return inside
+
+    def bins_of(self, chosen: Mask) -> list[Bin]:
+        """The bins that hold any of the chosen runs."""
+        return [bin_ for bin_ in self.bins if (chosen & self.within(bin_.low, bin_.high)).any()]
 
     def allocators(self) -> list[str]:
         """In the order in which they were asked for."""
