@@ -7,6 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -141,9 +142,14 @@ class Study(ABC, Generic[R]):
     def collect(self, pieces: Store) -> R:
         """Make the results of all finished pieces."""
 
-    @abstractmethod
     def report(self, results: R) -> Report:
-        """Make the tables, figures and findings of the results."""
+        """Make the tables, figures and findings of the results: `make_report` in `findings.py` of the study's folder.
+
+        It is imported only now, because it needs matplotlib.
+        """
+        findings = import_module(f"{type(self).__module__.rpartition('.')[0]}.findings")
+        report: Report = findings.make_report(results)
+        return report
 
     def fields(self, *names: str) -> dict[str, object]:
         """Settings that are fields of the study."""

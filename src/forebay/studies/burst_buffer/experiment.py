@@ -16,16 +16,14 @@ from forebay.model.errors import BadInput
 from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
-from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode, Rules
 from forebay.simulate.storage.run import bound_of, run_storage
 from forebay.simulate.storage.scenario import find_platform
-from forebay.studies.burst_buffer.results import ROW, StorageResults, layout_of
+from forebay.studies.burst_buffer.results import PAPER_POLICIES, ROW, StorageResults, layout_of
 from forebay.studies.study import Store, Study, concatenate, digest, policy_digests
 
-PAPER_POLICIES = ("random", "round-robin", "worst-fit", "best-bandwidth")
 HETEROGENEOUS = "32TB/heterogeneous"
 _OF_DISKS = ("node", "disk", "max_use", "mean_use", "max_allocations", "mean_allocations")
 
@@ -143,10 +141,6 @@ class BurstBufferStudy(Study[StorageResults]):
         return list(self.pieces())
 
     def check(self) -> None:
-        for block in self.blocks:
-            for spec in block.policies:
-                if spec != OPTIMAL:
-                    find("storage", spec)
         if not any(_goes_with(rules, spec) for _, rules, specs in self.pieces().values() for spec in specs):
             raise BadInput("policies", f"none goes with as = 'storalloc', which has only {', '.join(PAPER_POLICIES)}")
 
@@ -179,11 +173,6 @@ class BurstBufferStudy(Study[StorageResults]):
             origin=self.requests.origin, requests=len(self.requests), settings=self.settings(), rows=rows
         )
 
-    def report(self, results: StorageResults) -> Report:
-        from forebay.studies.burst_buffer.findings import make_report
-
-        return make_report(results)
-
 
 def _goes_with(rules: Rules, spec: str) -> bool:
     """By StorAlloc's rules only its own policies; the bound is for what is really stored."""
@@ -192,16 +181,8 @@ def _goes_with(rules: Rules, spec: str) -> bool:
 
 def _rows(platform: Platform, rules: Rules, policy: str, count: int, numbers: Mapping[str, Any]) -> Rows:
     """Rows with these numbers, and nan or nothing where there are none."""
-    of_run = {
-        "mode": rules.mode,
-        "platform": platform.name,
-        "layout": layout_of(platform.name),
-        "capacity": platform.capacity,
-        "policy": policy,
-        "split": rules.split,
-        "tries": rules.tries,
-        "interval": rules.interval,
-    }
+    of_run = {"platform": platform.name, "layout": layout_of(platform.name), "capacity": platform.capacity}
+    of_run |= {"policy": policy} | {name: getattr(rules, name) for name in ("mode", "split", "tries", "interval")}
     rows = np.zeros(count, dtype=ROW)
     for column in ROW.names or ():
         blank = np.nan if ROW[column] == np.float64 else rows[column]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from forebay.kernel_cache import sources_digest
-from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
@@ -107,11 +106,6 @@ class ExascaleStudy(Study[ExascaleResults]):
             gains=gains(self.centre, self.workload),
             capacity=self.centre.compute.nodes * self.workload.month.days * 24,
         )
-
-    def report(self, results: ExascaleResults) -> Report:
-        from forebay.studies.exascale.findings import make_report
-
-        return make_report(results)
 
 
 @lru_cache(maxsize=2)

@@ -12,8 +12,7 @@ from forebay.show.figures.looks import FAINT, INK
 from forebay.show.figures.sheet import Sketch, Style, legend_above, panels, printable, read_texts, sketch
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
-from forebay.studies.exascale.results import ALL, BASE, Estimate, ExascaleResults
-from forebay.studies.exascale.tables import LABELS, label
+from forebay.studies.exascale.results import ALL, BASE, LABELS, Estimate, ExascaleResults, label
 
 _TEXTS = read_texts(__file__)
 _BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"

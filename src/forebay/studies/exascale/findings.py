@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.report import Report, Section
-from forebay.show.rows import records
+from forebay.show.report import Report, Section, Table
+from forebay.show.rows import Record, group, records, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.figures import figures_of
-from forebay.studies.exascale.results import ALL, Estimate, ExascaleResults
-from forebay.studies.exascale.tables import (
-    LABELS,
-    gains_table,
-    interval,
-    kind_table,
-    row_records,
-    sensitivity_table,
-    won_table,
-)
+from forebay.studies.exascale.results import ALL, DEFAULT, LABELS, Estimate, ExascaleResults, label
 
 LEFT_OUT = (
     "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
@@ -32,6 +23,65 @@ LEFT_OUT = (
     "Input comes from the disks: nothing is staged into the burst buffer before a job starts.",
     "The model of request order is fitted to another machine, with I/O nodes that Frontier does not have.",
 )
+
+
+def won_table(results: ExascaleResults) -> Table:
+    """What waits for I/O and what is won, for every combination of decisions."""
+    rows = []
+    for on in results.variants:
+        hours, won, share = Estimate.of(results.hours(on=on)), results.won(on), results.share_won(on)
+        cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f}%"]
+        rows.append([label(on), f"{hours.mean:,.0f}", *cells])
+    heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
+    return Table(f"Node-hours a month, mean of {results.months}", heads, rows)
+
+
+def kind_table(results: ExascaleResults) -> Table:
+    """The same by kind of job."""
+    rows = []
+    for kind in results.kinds:
+        before, after = results.hours(kind=kind).mean(), results.hours(on=ALL, kind=kind).mean()
+        of_kind = select(results.of(), kind=kind)
+        jobs, computed = (of_kind[name].sum() / results.months for name in ("jobs", "compute_hours"))
+        wins = f"{100 * (1 - after / before):.1f} %" if before > 0 else "-"
+        rows.append([kind, f"{jobs:,.0f}", f"{computed:,.0f}", f"{before:,.0f}", f"{after:,.0f}", wins])
+    heads = ("kind", "jobs", "node-hours computing", "in I/O by default", "with all four", "won")
+    return Table("By kind of job, a month", heads, rows)
+
+
+def sensitivity_table(results: ExascaleResults) -> Table:
+    """All four decisions under other assumptions."""
+    rows = []
+    for name, setting in SETTINGS.items():
+        if results.has(name):
+            before, won = Estimate.of(results.hours(setting=name)), results.won(ALL, setting=name)
+            share = results.share_won(ALL, setting=name)
+            cells = [f"{before.mean:,.0f}", f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f} %"]
+            rows.append([setting.label, *cells])
+    heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
+    return Table("Under other assumptions", heads, rows if len(rows) > 1 else [])
+
+
+def gains_table(results: ExascaleResults) -> Table:
+    """What the request level found."""
+    rows = [
+        {
+            "operation": g.operation,
+            "pattern": g.pattern,
+            "request": f"{g.request / 2**20:g} MiB",
+            "best window": f"{100 * (g.best - 1):.1f} %",
+            "while it is learned": f"{100 * (g.learned - 1):.1f} %",
+        }
+        for g in results.gains
+    ]
+    return Table.of("Servers with windows against first come, first served", rows)
+
+
+def row_records(results: ExascaleResults) -> list[Record]:
+    """A record for each month, kind and combination of decisions."""
+    sums = ("jobs", "phases", "buffered", "bytes", "compute_hours", "io_hours")
+    groups = group(results.runs, ("setting", "on", "month", "kind"))
+    return [key | {name: rows[name].sum().item() for name in sums} for key, rows in groups]
 
 
 def conclusions(results: ExascaleResults) -> list[str]:
@@ -53,7 +103,7 @@ def _whole(results: ExascaleResults) -> Iterator[str]:
     size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
     nodes = size.mean / results.capacity * settings["machine"]["compute"]["nodes"]
     yield (
-        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {interval(size)}): "
+        f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {size.interval}): "
         f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
         f"as if the machine had {nodes:,.0f} {how} nodes."
     )
@@ -67,8 +117,8 @@ def _each(results: ExascaleResults) -> Iterator[str]:
         if single.high < 0 or added.high < 0:
             verdict = " It loses."
         yield (
-            f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({interval(single)}), "
-            f"{added.mean:,.0f} on top of the three others ({interval(added)}).{verdict}"
+            f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({single.interval}), "
+            f"{added.mean:,.0f} on top of the three others ({added.interval}).{verdict}"
         )
     apart, won = sum(e.mean for e in alone.values()), results.won(ALL).mean
     if apart > 0:

@@ -15,6 +15,18 @@ from forebay.simulate.centre.request_gains import Gain
 
 BASE, DEFAULT, ALL, WITHOUT = "base", "default", "all", "without-"
 RUN = np.dtype(read_columns(__file__)["run"])
+LABELS = {"storage": "burst buffer", "stripe": "file layouts", "allocate": "targets", "requests": "request order"}
+
+
+def label(on: str) -> str:
+    """Which decisions are on, in words.
+
+    >>> label("without-stripe")
+    'all but file layouts'
+    """
+    if on.startswith(WITHOUT):
+        return f"all but {LABELS[on.removeprefix(WITHOUT)]}"
+    return {DEFAULT: "none (default)", ALL: "all four"}.get(on) or f"{LABELS[on]} alone"
 
 
 class Estimate(NamedTuple):
@@ -28,6 +40,11 @@ class Estimate(NamedTuple):
     def half(self) -> float:
         """Half of the interval; 0 of one month alone."""
         return 0.0 if np.isnan(self.low) else self.mean - self.low
+
+    @property
+    def interval(self) -> str:
+        """In words; of one month there is none."""
+        return "one month" if np.isnan(self.low) else f"{self.low:,.0f} to {self.high:,.0f}"
 
     @classmethod
     def of(cls, values: Floats) -> Estimate:

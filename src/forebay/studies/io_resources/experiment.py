@@ -3,10 +3,10 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
-from forebay.decide.policy import Kind
 from forebay.decide.registry import find
 from forebay.decide.view import View
 from forebay.kernel_cache import sources_digest
@@ -49,7 +49,7 @@ class IoResourcesStudy(Study[Results]):
         points = repr([(name, c.counts, c.bandwidths) for name, c in self.curves.items()])
         return {
             "version of Forebay": sources_digest(),
-            "policies": policy_digests(self._policies()),
+            "policies": policy_digests((("allocate", self.allocators), ("place", self.placers))),
             "study": self.name,
             "curves": digest(points),
             "targets": self.system.targets,
@@ -58,9 +58,6 @@ class IoResourcesStudy(Study[Results]):
             "place": list(self.placers),
             **self.fields("applications", "horizon", "seed", "step"),
         }
-
-    def _policies(self) -> tuple[tuple[Kind, Sequence[str]], ...]:
-        return ("allocate", self.allocators), ("place", self.placers)
 
     def keys(self) -> list[str]:
         return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
@@ -73,9 +70,6 @@ class IoResourcesStudy(Study[Results]):
                 raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
             if curve.last > self.system.targets:
                 raise BadInput(where, f"has n = {curve.last}, but there are {self.system.targets} targets")
-        for kind, specs in self._policies():
-            for spec in specs:
-                find(kind, spec)
         drawn = [draw_set(self, load, 0)[0] for load in self.loads]
         for allocate in self.allocators:
             _decide(self, drawn[0], allocate, self.placers[0], self.loads[0], 0)
@@ -87,11 +81,10 @@ class IoResourcesStudy(Study[Results]):
         rows = []
         for sees in self.sees:
             seen = applications if sees == TRUE else _as_classes(applications, self.curves)
-            for allocate in self.allocators:
-                for place in self.placers:
-                    placement = _decide(self, seen, allocate, place, load, int(index))
-                    measures = simulate(self.system, applications, placement, horizon=self.horizon)
-                    rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
+            for allocate, place in product(self.allocators, self.placers):
+                placement = _decide(self, seen, allocate, place, load, int(index))
+                measures = simulate(self.system, applications, placement, horizon=self.horizon)
+                rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
         return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (self.system.targets,))])
 
     def collect(self, pieces: Store) -> Results:
@@ -145,17 +138,9 @@ def _decide(
 
 
 def _figures(measures: Measures) -> tuple[object, ...]:
-    return (
-        measures.mean_io_slowdown,
-        measures.max_io_slowdown,
-        measures.mean_rho_io,
-        measures.mean_rho_con,
-        measures.io_spread,
-        measures.machine_idle,
-        measures.io_load,
-        int(np.isnan(measures.slowdown).sum()),
-        np.sort(measures.occupancy)[::-1],
-    )
+    slowdowns = (measures.mean_io_slowdown, measures.max_io_slowdown, measures.mean_rho_io, measures.mean_rho_con)
+    others = (measures.io_spread, measures.machine_idle, measures.io_load, int(np.isnan(measures.slowdown).sum()))
+    return (*slowdowns, *others, np.sort(measures.occupancy)[::-1])
 
 
 def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]) -> tuple[Application, ...]:

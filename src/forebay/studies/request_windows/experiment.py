@@ -7,12 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from forebay.decide.registry import find, policies
+from forebay.decide.registry import policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.profile.pattern_detector import Detector, shipped_detector
 from forebay.profile.request_watch import TALLY
-from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import Forwarding, simulate_requests
@@ -87,10 +86,6 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
                 raise BadInput(name.replace("_", " "), f"must be 1 or more, not {getattr(self, name)}")
         if not self.experiments or not self.windows:
             raise BadInput("request windows", "needs an experiment and a window at least")
-        for spec in self.schedulers:
-            find("order", spec)
-        for spec in self.tuners:
-            find("tune", spec)
 
     def keys(self) -> list[str]:
         return [*self.window_keys(), *self.later_keys()]
@@ -186,11 +181,6 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             detected=detected,
             demanded=demanded,
         )
-
-    def report(self, results: RequestWindowsResults) -> Report:
-        from forebay.studies.request_windows.findings import make_report
-
-        return make_report(results)
 
 
 def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL) -> RequestWindowsStudy:

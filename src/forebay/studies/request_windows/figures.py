@@ -16,34 +16,15 @@ from forebay.show.figures.sheet import Sketch, Style, draw_panels, legend_above,
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.learning import BIN
+from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows.demand import SHARES, STAYS, THINKS
 from forebay.studies.request_windows.detection import confusion
-from forebay.studies.request_windows.results import (
-    BURSTS,
-    FIFO,
-    FOREBAY,
-    GREEDY,
-    SEEN,
-    SHORT,
-    STEADY,
-    TENTH,
-    THINKING,
-    TWINS,
-    UNSEEN,
-    RequestWindowsResults,
-    Way,
-    describe_experiment,
-    last_values,
-    milliseconds,
-    over_steps,
-    percent,
-    tuner_label,
-)
+from forebay.studies.request_windows.results import RequestWindowsResults, Way, percent
 from forebay.studies.request_windows.tables import detectors, format_accuracy
 
 _TEXTS = read_texts(__file__)
 _REWARD_LABELS = {"bandwidth": "reward: bandwidth", "demand": "reward: bandwidth over demand"}
-_SETS = {SEEN: "the study's situations", UNSEEN: "other sizes"}
+_SETS = {study.SEEN: "the study's situations", study.UNSEEN: "other sizes"}
 _CLASSES = ("FPP", "SC", "SS")
 _ROW, _ABOVE = 0.135, 0.36  # inches: of a situation, and over each panel
 _WIDTHS = (2.0, 0.9, 0.6)  # of the lines of the last, the last but one and earlier tuners
@@ -62,7 +43,7 @@ def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
         "demand_replays": results.settings.get("demand replays", "all"),
         "bin": BIN,
         "letters": len(letters),
-        "instances": " ".join(f"({k}) {describe_experiment(results.experiments[n])}." for k, n in letters.items()),
+        "instances": " ".join(f"({k}) {results.describe_experiment(n)}." for k, n in letters.items()),
         "shares": join_names([f"{100 * share:g} %" for share in SHARES]),
         "thinks": join_names([f"{1e3 * think:g}" for think in THINKS]),
         "stays": STAYS,
@@ -95,10 +76,10 @@ def heat(results: RequestWindowsResults) -> Figure:
                 axes.text(x, y, percent(value / 100).removesuffix(" %").replace("-", "\N{MINUS SIGN}"), **how)
         _hide_frame(axes)
         axes.tick_params(pad=2)
-        axes.set_title(f"{SHORT[pattern]}, {kind[0]}, {format_binary(kind[1])}", loc="left", fontsize=7.5, pad=3)
+        axes.set_title(f"{study.SHORT[pattern]}, {kind[0]}, {format_binary(kind[1])}", fontsize=7.5, pad=3)
         lines = [f"{nodes},{processes:>4}" if pattern == patterns[0] else "" for nodes, processes in places]
         axes.set_yticks(range(len(places)), lines, fontsize=5.8, family="DejaVu Sans Mono")
-        names = [milliseconds(w) if kind == kinds[-1] else "" for w in results.windows]
+        names = [study.milliseconds(w) if kind == kinds[-1] else "" for w in results.windows]
         axes.set_xticks(range(len(names)), names, fontsize=6)
         if kind == kinds[-1]:
             axes.set_xlabel("window (ms)", fontsize=7, labelpad=2)
@@ -131,7 +112,7 @@ def _hide_frame(axes: Axes) -> None:
 def spread(results: RequestWindowsResults) -> Figure:
     """A panel for each operation and pattern, a box for each window."""
     gains = 100 * results.gains()
-    names = [milliseconds(w) for w in results.windows]
+    names = [study.milliseconds(w) for w in results.windows]
 
     def draw(axes: Axes, chosen: Any, pattern: str) -> None:
         looks = dict.fromkeys(names, LOOKS["patterns"][pattern])
@@ -143,14 +124,14 @@ def spread(results: RequestWindowsResults) -> Figure:
 
 def schedulers(results: RequestWindowsResults) -> Figure:
     """A panel for each operation and pattern, a box for each scheduler but fifo."""
-    over = {name: 100 * (ratio - 1) for name, ratio in results.schedulers().items() if name != FIFO}
-    names = sorted(over, key=lambda name: (name != TWINS, -float(np.median(over[name]))))
+    over = {name: 100 * (ratio - 1) for name, ratio in results.schedulers().items() if name != study.FIFO}
+    names = sorted(over, key=lambda name: (name != study.TWINS, -float(np.median(over[name]))))
     looks = looks_of(names, "schedulers")
 
     def draw(axes: Axes, chosen: Any, _pattern: str) -> None:
         boxes(axes, {name: over[name][chosen] for name in names}, looks)
 
-    legend = [key(f"{name} (best window)" if name == TWINS else name, looks[name], line=False) for name in names]
+    legend = [key(f"{name} (best window)" if name == study.TWINS else name, looks[name], line=False) for name in names]
     return _draw_kinds(results, draw, height=1.8, legend=legend)
 
 
@@ -161,9 +142,9 @@ def _draw_kinds(results: RequestWindowsResults, draw: Any, **layout: Any) -> Fig
         chosen = results.find_experiments(operation=operation, pattern=pattern)
         draw(axes, chosen, pattern)
         axes.axhline(0, color=INK, linewidth=0.8, zorder=1)
-        axes.set_title(f"{SHORT[pattern]}, {operation}s ({chosen.size})", loc="left")
+        axes.set_title(f"{study.SHORT[pattern]}, {operation}s ({chosen.size})", loc="left")
 
-    kinds = product(results.values_of("operation"), SHORT)
+    kinds = product(results.values_of("operation"), study.SHORT)
     some = [kind for kind in kinds if results.find_experiments(operation=kind[0], pattern=kind[1]).size]
     return draw_panels(some, draw_kind, ylabel=_OVER_FIFO, sharey="row", **layout)
 
@@ -179,8 +160,8 @@ def confusions(results: RequestWindowsResults) -> Figure:
             how: Style = {"ha": "center", "va": "center", "color": "white" if shares[y, x] > 0.6 else "black"}
             axes.text(x, y - 0.12, f"{count:,}", fontsize=6.6, **how)
             axes.text(x, y + 0.2, f"{100 * shares[y, x]:.1f} %", fontsize=5.6, **how)
-        axes.set_xticks(range(len(_CLASSES)), _CLASSES)
-        axes.set_yticks(range(len(_CLASSES)), _CLASSES)
+        places = range(len(_CLASSES))
+        axes.set(xticks=places, xticklabels=_CLASSES, yticks=places, yticklabels=_CLASSES)
         axes.set_title(f"{by}, {_SETS[of]}\n{format_accuracy(table)} right", loc="left", fontsize=7.5)
         _hide_frame(axes)
 
@@ -190,7 +171,7 @@ def confusions(results: RequestWindowsResults) -> Figure:
 def precision(results: RequestWindowsResults) -> Figure | None:
     """Fig. 4: an instance a column, how often the best window is taken above, what that is worth below."""
     letters = results.instances()
-    names = [way.tuner for way in results.ways() if not way.similar and way.tuner.partition(":")[0] == GREEDY]
+    names = [way.tuner for way in results.ways() if not way.similar and way.tuner.partition(":")[0] == study.GREEDY]
     if not letters or not names:
         return None
     looks = looks_of(names, "tuners")
@@ -211,7 +192,7 @@ def precision(results: RequestWindowsResults) -> Figure | None:
         ylabel=(_PRECISION, _SHARE),
         columns=len(letters),
         height=1.9,
-        legend=[key(tuner_label(name), look) for name, look in looks.items()],
+        legend=[key(study.tuner_label(name), look) for name, look in looks.items()],
         legend_columns=5,
     )
 
@@ -219,7 +200,7 @@ def precision(results: RequestWindowsResults) -> Figure | None:
 def concurrent(results: RequestWindowsResults) -> Figure | None:
     """Fig. 5: instances that take turns, under epsilon 0.1 and under forebay."""
     letters = results.instances()
-    names = [name for name in (TENTH, FOREBAY) if results.learned_together(name).size]
+    names = [name for name in (study.TENTH, study.FOREBAY) if results.learned_together(name).size]
     if not letters or not names:
         return None
 
@@ -235,7 +216,7 @@ def concurrent(results: RequestWindowsResults) -> Figure | None:
     figure = draw_panels(
         product(names, ("precision", "share")),
         draw,
-        title=lambda name, _: tuner_label(name),
+        title=lambda name, _: study.tuner_label(name),
         xlabel="steps of all instances together",
         columns=2,
         height=1.9,
@@ -259,7 +240,7 @@ def tuners(results: RequestWindowsResults) -> Figure | None:
         _draw_line(regret, rows, "regret", looks[way], factor=1)
         _draw_line(share, rows, "share", looks[way])
         _draw_line(hits, rows, "precision", looks[way])
-    losses = {way.label: last_values(rows, "regret") for way, rows in learned.items()}
+    losses = {way.label: study.last_values(rows, "regret") for way, rows in learned.items()}
     boxes(spread, losses, {way.label: look for way, look in looks.items()})
     regret.set(xlabel="steps", ylabel="lost so far (steps)", ylim=(0, None))
     share.set(xlabel="steps", ylabel=_SHARE, ylim=(None, 100.3))
@@ -273,7 +254,7 @@ def _draw_line(
     axes: Axes, rows: Rows, column: str, look: Look, *, factor: float = 100, marks: int = 10, **how: Any
 ) -> None:
     """The column's mean over the steps, as a rule in percent."""
-    at, values = over_steps(rows, column)
+    at, values = study.over_steps(rows, column)
     axes.plot(at, factor * values, markevery=max(1, at.size // marks), **look.style() | how)
 
 
@@ -293,7 +274,7 @@ def demand(results: RequestWindowsResults) -> Figure | None:
             _draw_line(axes, chosen, "share", look, marks=8, linewidth=width)
 
     figure = draw_panels(
-        product([kind for kind in (STEADY, BURSTS, THINKING) if (rows["demand"] == kind).any()], letters),
+        product([kind for kind in study.DEMANDS if (rows["demand"] == kind).any()], letters),
         draw,
         title=lambda kind, letter: f"({letter}) {kind}",
         ylabel=_SHARE,
@@ -303,7 +284,7 @@ def demand(results: RequestWindowsResults) -> Figure | None:
         sharey="row",
         legend=[
             *(key(_REWARD_LABELS.get(name, name), look) for name, look in looks.items()),
-            *(Line2D([], [], color=INK, linewidth=w, label=tuner_label(name)) for name, w in widths.items()),
+            *(Line2D([], [], color=INK, linewidth=w, label=study.tuner_label(name)) for name, w in widths.items()),
         ],
     )
     for axes in figure.axes[:: len(letters)]:

@@ -10,38 +10,19 @@ from forebay.model.units import format_size, plural
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.report import Details, Report, Section
 from forebay.show.rows import Record, distinct, records, select
+from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows import tables
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
 from forebay.studies.request_windows.figures import figures_of
-from forebay.studies.request_windows.results import (
-    BURSTS,
-    FIFO,
-    FOREBAY,
-    NOTABLE,
-    PAPERS,
-    SEEN,
-    SHORT,
-    TENTH,
-    THINKING,
-    TWINS,
-    UNSEEN,
-    RequestWindowsResults,
-    Way,
-    describe_experiment,
-    last_values,
-    milliseconds,
-    over_steps,
-    percent,
-    tuner_label,
-)
+from forebay.studies.request_windows.results import FOREBAY, NOTABLE, TENTH, RequestWindowsResults, Way, percent
 
 FITTED = (
     "The data servers are a model whose numbers are fitted to the paper's figures: that windows do here what they do "
     "there is no validation of the paper. What tuners and classifiers make of it is what this study finds."
 )
 _LIMIT = f"{100 * NOTABLE:.0f} %"
-_SETS = {SEEN: "of the study's periods", UNSEEN: "of those with other sizes of requests and files"}
-_DEMANDS = {BURSTS: "by bursts", THINKING: "by processes that think"}
+_SETS = {study.SEEN: "of the study's periods", study.UNSEEN: "of those with other sizes of requests and files"}
+_DEMANDS = {study.BURSTS: "by bursts", study.THINKING: "by processes that think"}
 _REWARDS = ("bandwidth", "demand")
 _WORSE = 1.05  # times what is lost without hearing of others: from then on it was bad to hear of them
 _ALIKE = 0.1  # precision of what is called learned alike
@@ -79,7 +60,7 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
         for operation in results.values_of("operation"):
             chosen = results.find_experiments(pattern=pattern, operation=operation)
             if chosen.size:
-                medians[f"{SHORT[pattern]} {operation}s"] = float(np.median(best[chosen]))
+                medians[f"{study.SHORT[pattern]} {operation}s"] = float(np.median(best[chosen]))
     order = sorted(medians, key=lambda name: -medians[name])
     yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
     single = results.find_experiments(nodes=1)
@@ -91,7 +72,7 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
     if count > 1:
         bandwidths = results.bandwidths()[:, 1:]
         shares = (bandwidths / bandwidths.max(axis=1, keepdims=True)).mean(axis=0)
-        fits, worst = (milliseconds(results.windows[int(at)]) for at in (shares.argmax(), shares.argmin()))
+        fits, worst = (study.milliseconds(results.windows[int(at)]) for at in (shares.argmax(), shares.argmin()))
         yield (
             f"No window fits all: {len(np.unique(bandwidths.argmax(axis=1)))} of {count} are the best somewhere, and "
             f"the one that does best everywhere ({fits} ms) gives {100 * shares.max():.1f} % of what the best of each "
@@ -100,7 +81,7 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
 
 
 def _describe_place(results: RequestWindowsResults, experiment: int, window: int) -> str:
-    return f"{describe_experiment(results.experiments[experiment])}; {milliseconds(results.windows[window])} ms"
+    return f"{results.describe_experiment(experiment)}; {study.milliseconds(results.windows[window])} ms"
 
 
 def _detection(results: RequestWindowsResults) -> Iterator[str]:
@@ -131,11 +112,11 @@ def _learning(results: RequestWindowsResults) -> Iterator[str]:
     for letter, number in results.instances().items():
         both = [select(rows, experiment=number) for rows in (together, alone)]
         if all(rows.size for rows in both):
-            ends = [over_steps(rows, "precision")[1][-5:].mean() for rows in both]
+            ends = [study.over_steps(rows, "precision")[1][-5:].mean() for rows in both]
             apart = max(apart, abs(ends[0] - ends[1]))
             turns.append(f"{letter} {100 * ends[0]:.0f} % (alone {100 * ends[1]:.0f} %)")
     if turns:
-        most = int(over_steps(together, "precision")[0].max())
+        most = int(study.over_steps(together, "precision")[0].max())
         yield (
             f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone, over as "
             f"many steps of their own: with epsilon 0.1, precision in the end of {most} steps together, "
@@ -157,14 +138,15 @@ def _regret(results: RequestWindowsResults) -> Iterator[str]:
         )
         others = sorted((r["regret"], name) for name, r in rows.items() if name not in (FOREBAY, TENTH))
         if others:
-            yield f"The others lose: {', '.join(f'{tuner_label(name)} {lost:.2f}' for lost, name in others)}."
+            yield f"The others lose: {', '.join(f'{study.tuner_label(name)} {lost:.2f}' for lost, name in others)}."
     heard, plain = (results.learned_alone(Way(FOREBAY, similar)) for similar in (True, False))
     if heard.size and plain.size:
-        early = [float(over_steps(rows, "regret")[1][0]) for rows in (heard, plain)]
-        late = [float(last_values(rows, "regret").mean()) for rows in (heard, plain)]
+        steps, (before, *_) = study.over_steps(heard, "regret")
+        early = [before, study.over_steps(plain, "regret")[1][0]]
+        late = [float(study.last_values(rows, "regret").mean()) for rows in (heard, plain)]
         yield (
             f"Where it has met similar situations before, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
-            f"in the first {int(over_steps(heard, 'regret')[0][0])}, and {late[0]:.2f} instead of {late[1]:.2f} in all "
+            f"in the first {int(steps[0])}, and {late[0]:.2f} instead of {late[1]:.2f} in all "
             f"{results.steps}" + (": what it heard misleads it later on." if late[0] > _WORSE * late[1] else ".")
         )
 
@@ -177,21 +159,21 @@ def _demand(results: RequestWindowsResults) -> Iterator[str]:
             parts, won = [], 0
             for letter, number in results.instances().items():
                 here = select(rows, tuner=tuner, experiment=number)
-                every = [over_steps(select(here, reward=reward), "share")[1] for reward in _REWARDS]
+                every = [study.over_steps(select(here, reward=reward), "share")[1] for reward in _REWARDS]
                 if all(share.size for share in every):
                     plain, fair = (float(share[share.size // 2 :].mean()) for share in every)
                     parts.append(f"{letter} {100 * plain:.1f} and {100 * fair:.1f} %")
                     won += fair > plain
             if parts:
                 yield (
-                    f"When demand changes {cause}, {tuner_label(tuner)} has in its last {results.steps // 2} steps, "
-                    f"by bandwidth and by bandwidth over demand, of what the best windows give: {', '.join(parts)}; "
-                    f"demand as part of the reward is the better in {won} of {len(parts)}."
+                    f"When demand changes {cause}, {study.tuner_label(tuner)} has in its last {results.steps // 2} "
+                    f"steps, by bandwidth and by bandwidth over demand, of what the best windows give: "
+                    f"{', '.join(parts)}; demand as part of the reward is the better in {won} of {len(parts)}."
                 )
 
 
 def _schedulers(results: RequestWindowsResults) -> Iterator[str]:
-    over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name not in (FIFO, TWINS)}
+    over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name not in (study.FIFO, study.TWINS)}
     alike = [name for name, gain in over.items() if np.abs(gain).max() <= NOTABLE]
     parts = [
         f"{name} {percent(float(gain.min()))} to {percent(float(gain.max()))} (wins in {(gain > NOTABLE).sum()}, loses "
@@ -276,7 +258,7 @@ def _precision_differs(results: RequestWindowsResults) -> Iterator[str]:
 
 def _detection_differs(results: RequestWindowsResults) -> Iterator[str]:
     for r in tables.precision_records(results):
-        if r["set"] == SEEN and r["of"] in ("read", "write") and r["paper_mean"] - r["mean"] > _POINTS:
+        if r["set"] == study.SEEN and r["of"] in ("read", "write") and r["paper_mean"] - r["mean"] > _POINTS:
             yield (
                 f"The {r['classifier']} recognises {r['mean']:.1f} % of {r['of']} periods on average over experiments "
                 f"(least {r['least']:.1f} %), where the paper has {r['paper_mean']:.1f} % (least "
@@ -288,7 +270,7 @@ def _detection_differs(results: RequestWindowsResults) -> Iterator[str]:
 
 def _paper_instances(results: RequestWindowsResults) -> list[Record]:
     """Those records of instances that the paper has."""
-    return [r for r in tables.instance_records(results) if (r["tuner"], r["similar"]) == (PAPERS, "no")]
+    return [r for r in tables.instance_records(results) if (r["tuner"], r["similar"]) == (study.PAPERS, "no")]
 
 
 def _window_shares(results: RequestWindowsResults, experiment: int) -> Any:

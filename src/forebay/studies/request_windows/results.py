@@ -140,6 +140,12 @@ class RequestWindowsResults:
         chosen = [all(_value(e, k) == v for k, v in wanted.items()) for e in self.experiments]
         return np.flatnonzero(chosen)
 
+    def describe_experiment(self, number: int) -> str:
+        """A situation in words."""
+        w, nodes = self.experiments[number].workload, plural(self.experiments[number].nodes, "I/O node")
+        requests = f"{SHORT[w.pattern]} {w.operation}s of {format_binary(w.request)}"
+        return f"{plural(w.processes, 'process')}, {requests}, {nodes}"
+
     def values_of(self, name: str) -> list[Any]:
         """All that there are, in the order in which they come."""
         return list(dict.fromkeys(_value(e, name) for e in self.experiments))
@@ -223,13 +229,6 @@ def step_reached(rows: Rows) -> float:
     below = np.flatnonzero(share < NEAR)
     first = int(below[-1]) + 1 if below.size else 0
     return float(at[first]) if first < at.size else float("nan")
-
-
-def describe_experiment(experiment: Experiment) -> str:
-    """A situation in words."""
-    w = experiment.workload
-    nodes = plural(experiment.nodes, "I/O node")
-    return f"{plural(w.processes, 'process')}, {SHORT[w.pattern]} {w.operation}s of {format_binary(w.request)}, {nodes}"
 
 
 def milliseconds(window: int) -> str:

@@ -12,30 +12,9 @@ from forebay.model.units import plural
 from forebay.profile.pattern_detector import shipped_detector
 from forebay.show.report import Table
 from forebay.show.rows import Record, records, select
+from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion, precisions
-from forebay.studies.request_windows.results import (
-    FIFO,
-    FOREBAY,
-    NEAR,
-    NOTABLE,
-    PAPER_PRECISION,
-    PAPER_SHARES,
-    PAPERS,
-    SEEN,
-    SHORT,
-    TENTH,
-    TWINS,
-    UNSEEN,
-    RequestWindowsResults,
-    Way,
-    describe_experiment,
-    last_values,
-    milliseconds,
-    over_steps,
-    percent,
-    step_reached,
-    tuner_label,
-)
+from forebay.studies.request_windows.results import NOTABLE, PAPERS, SEEN, RequestWindowsResults, Way, percent
 
 
 def situation_records(results: RequestWindowsResults) -> list[Record]:
@@ -57,7 +36,7 @@ def situation_records(results: RequestWindowsResults) -> list[Record]:
 def window_records(results: RequestWindowsResults) -> list[Record]:
     """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
     runs, means = results.runs(), results.bandwidths()
-    columns = list(enumerate([(FIFO, 0), *((TWINS, int(w)) for w in results.windows)]))
+    columns = list(enumerate([(study.FIFO, 0), *((study.TWINS, int(w)) for w in results.windows)]))
     return [
         _situation(results, e)
         | {
@@ -103,11 +82,11 @@ def detected_records(results: RequestWindowsResults) -> list[Record]:
 
 def tuner_records(results: RequestWindowsResults) -> list[Record]:
     """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
-    base = last_values(results.learned_alone(Way(TENTH)), "regret")
+    base = study.last_values(results.learned_alone(Way(study.TENTH)), "regret")
     table = []
     for way in results.ways():
         rows = results.learned_alone(way)
-        lost = last_values(rows, "regret")
+        lost = study.last_values(rows, "regret")
         table.append(
             {
                 "tuner": way.tuner,
@@ -117,9 +96,9 @@ def tuner_records(results: RequestWindowsResults) -> list[Record]:
                 "of_epsilon_0.1": float(lost.mean() / base.mean()) if base.size else float("nan"),
                 "situations_at_most_half": float((lost <= 0.5 * base).mean()) if base.size else float("nan"),
                 "largest_regret": float(lost.max()),
-                "share": float(last_values(rows, "share").mean()),
-                "precision": float(last_values(rows, "precision").mean()),
-                "reached": step_reached(rows),
+                "share": float(study.last_values(rows, "share").mean()),
+                "precision": float(study.last_values(rows, "precision").mean()),
+                "reached": study.step_reached(rows),
             }
         )
     return table
@@ -129,10 +108,10 @@ def instance_records(results: RequestWindowsResults) -> list[Record]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
     table = []
     for letter, number in results.instances().items():
-        paper_first, paper_last = PAPER_SHARES[letter]
+        paper_first, paper_last = study.PAPER_SHARES[letter]
         for way in results.ways():
             rows = select(results.learned_alone(way), experiment=number)
-            share, hits = over_steps(rows, "share")[1], over_steps(rows, "precision")[1]
+            share, hits = study.over_steps(rows, "share")[1], study.over_steps(rows, "precision")[1]
             is_paper = way == Way(PAPERS)
             table.append(
                 {
@@ -152,12 +131,12 @@ def instance_records(results: RequestWindowsResults) -> list[Record]:
 
 def precision_records(results: RequestWindowsResults) -> list[Record]:
     """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
-    columns = ("least", "mean", "median", "greatest")
+    columns, paper = ("least", "mean", "median", "greatest"), study.PAPER_PRECISION
     heads = ("set", "classifier", "of", *columns, *(f"paper_{name}" for name in columns))
     return [
-        dict(zip(heads, (of, by, name, *figures, *(PAPER_PRECISION[name] if of == SEEN else _UNKNOWN)), strict=True))
+        dict(zip(heads, (of, by, name, *shares, *(paper[name] if of == SEEN else _UNKNOWN)), strict=True))
         for of, by in detectors(results)
-        for name, figures in precisions(results.detected, of, by).items()
+        for name, shares in precisions(results.detected, of, by).items()
     ]
 
 
@@ -178,7 +157,7 @@ def format_accuracy(table: Any) -> str:
 
 def detectors(results: RequestWindowsResults) -> list[tuple[str, str]]:
     """Sets and classifiers for which something is there."""
-    pairs = [(of, by) for of in (SEEN, UNSEEN) for by in CLASSIFIERS]
+    pairs = [(of, by) for of in (SEEN, study.UNSEEN) for by in CLASSIFIERS]
     return [pair for pair in pairs if confusion(results.detected, *pair).sum()]
 
 
@@ -202,7 +181,7 @@ _UNKNOWN = (float("nan"),) * 4
 def gains_table(results: RequestWindowsResults) -> Table:
     """A line for each pattern and operation, and one for each number of I/O nodes."""
     kinds: dict[str, Record] = {
-        f"{SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
+        f"{study.SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
     }
     kinds |= {plural(n, "I/O node"): {"nodes": n} for n in results.values_of("nodes")}
     rows = []
@@ -222,7 +201,7 @@ def gains_table(results: RequestWindowsResults) -> Table:
                 "median best": percent(float(np.median(best)), 1),
                 "largest": percent(float(best.max()), 1),
                 "largest loss": percent(float(gains.min()), 1),
-                "best windows, ms": ", ".join(f"{milliseconds(results.windows[k])} ({at[k]})" for k in often),
+                "best windows, ms": ", ".join(f"{study.milliseconds(results.windows[k])} ({at[k]})" for k in often),
             }
         )
     return Table.of("What windows win and lose over fifo", rows)
@@ -232,10 +211,10 @@ def precision_table(results: RequestWindowsResults) -> Table:
     """Tables 1 and 2: least / mean / median / greatest of all experiments, in percent."""
     sets = list(detectors(results))
     by_set = {key: precisions(results.detected, *key) for key in sets}
-    names = [name for name in PAPER_PRECISION if any(name in figures for figures in by_set.values())]
     rows = [
-        (SHORT.get(name, name), _four(PAPER_PRECISION[name]), *(_four(by_set[key].get(name)) for key in sets))
-        for name in names
+        (study.SHORT.get(name, name), _four(paper), *(_four(by_set[key].get(name)) for key in sets))
+        for name, paper in study.PAPER_PRECISION.items()
+        if any(name in figures for figures in by_set.values())
     ]
     heads = ("", "paper", *(f"{by}, {of}" for of, by in sets))
     return Table("Tables 1 and 2: precision of detection, least / mean / median / greatest, %", heads, rows)
@@ -246,7 +225,7 @@ def instance_table(results: RequestWindowsResults) -> Table:
     rows = [
         {
             "instance": r["instance"],
-            "tuner": tuner_label(r["tuner"]),
+            "tuner": study.tuner_label(r["tuner"]),
             "paper: share": f"{r['paper_first_share']:.2f} → {r['paper_last_share']:.2f}"
             if r["tuner"] == PAPERS
             else _NONE,
@@ -254,7 +233,7 @@ def instance_table(results: RequestWindowsResults) -> Table:
             "precision": f"{100 * r['first_precision']:.0f} → {100 * r['last_precision']:.0f} %",
         }
         for r in instance_records(results)
-        if r["tuner"] in (PAPERS, TENTH, FOREBAY) and r["similar"] == "no"
+        if r["tuner"] in (PAPERS, study.TENTH, study.FOREBAY) and r["similar"] == "no"
     ]
     return Table.of(f"Instances of section 6.1 over {results.steps} steps", rows)
 
@@ -270,7 +249,7 @@ def tuner_table(results: RequestWindowsResults) -> Table:
             "most lost in a situation": f"{r['largest_regret']:.1f}",
             "last share": f"{100 * r['share']:.2f} %",
             "last precision": f"{100 * r['precision']:.0f} %",
-            f"{100 * NEAR:.0f} % from step": _finite(r["reached"], "{:.0f}"),
+            f"{100 * study.NEAR:.0f} % from step": _finite(r["reached"], "{:.0f}"),
         }
         for r in sorted(tuner_records(results), key=lambda row: row["regret"])
     ]
@@ -279,10 +258,10 @@ def tuner_table(results: RequestWindowsResults) -> Table:
 
 def scheduler_table(results: RequestWindowsResults) -> Table:
     """A line for each scheduler, over fifo."""
-    over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name != FIFO}
+    over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name != study.FIFO}
     rows = [
         {
-            "scheduler": f"{name}, best window" if name == TWINS else name,
+            "scheduler": f"{name}, best window" if name == study.TWINS else name,
             "median": percent(float(np.median(gain)), 1),
             "least": percent(float(gain.min()), 1),
             "greatest": percent(float(gain.max()), 1),
@@ -298,11 +277,11 @@ def situation_table(results: RequestWindowsResults) -> Table:
     """All situations, those that windows help most first."""
     rows = [
         {
-            "situation": describe_experiment(results.experiments[r["experiment"]]),
+            "situation": results.describe_experiment(r["experiment"]),
             "fifo": f"{r['fifo'] / 1e6:.0f} MB/s",
-            "best window": f"{milliseconds(r['best_window'])} ms",
+            "best window": f"{study.milliseconds(r['best_window'])} ms",
             "over fifo": percent(r["best_gain"], 1),
-            "worst window": f"{milliseconds(r['worst_window'])} ms",
+            "worst window": f"{study.milliseconds(r['worst_window'])} ms",
             "worst over fifo": percent(r["worst_gain"], 1),
         }
         for r in sorted(situation_records(results), key=lambda row: -row["best_gain"])

@@ -11,33 +11,12 @@ from numpy.random import Generator
 from forebay.decide.registry import find
 from forebay.kernel_cache import sources_digest
 from forebay.model.layout import KIB, Layout
-from forebay.show.report import Report
 from forebay.show.rows import Floats, Rows
+from forebay.simulate.striping import machine
 from forebay.simulate.striping.learn import Case, first_runs, peers_of, weather
-from forebay.simulate.striping.machine import (
-    CORI,
-    FIO_RANDOM,
-    FIO_SEQUENTIAL,
-    GCRM,
-    LOCAL,
-    VORPAL,
-    VPIC,
-    VPIC_COLLECTIVE,
-    VPIC_INDEPENDENT,
-)
-from forebay.studies.striping.results import (
-    APART,
-    ASSUMED,
-    BESIDE,
-    DCA,
-    DEFAULT,
-    NOBODY,
-    NOISE,
-    OTHERS,
-    RUN,
-    TAPP,
-    StripingResults,
-)
+from forebay.simulate.striping.machine import CORI, LOCAL
+from forebay.studies.striping import results as study
+from forebay.studies.striping.results import APART, ASSUMED, BESIDE, DCA, NOISE, RUN, TAPP, StripingResults
 from forebay.studies.study import Store, Study, concatenate, policy_digests
 
 NEAR = 0.95
@@ -70,7 +49,7 @@ def noise_piece(case: Case, noise: float, policies: Sequence[str], *, runs: int,
     best, default = best_layout(case)[1], case.throughput(Layout(count=1, start=0))
     rows = []
     for seed, rng in enumerate(rngs):
-        known = {OTHERS: peers_of(case.machine, case.processes, noise, rng), NOBODY: ()}
+        known = {study.OTHERS: peers_of(case.machine, case.processes, noise, rng), study.NOBODY: ()}
         skies = weather(case, runs, noise, rng)
         for (history, peers), spec in product(known.items(), policies):
             reached = np.array([o.expected for o in first_runs(case, find("stripe", spec).decide, peers, skies)])
@@ -111,12 +90,13 @@ def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float
         case = without_others(assumed._replace(machine=other))
         best = best_layout(case)[1]
         ruled = min(case.processes, case.machine.targets) if case.program.shared else 1
-        for rival, count in ((DEFAULT, 1), (TAPP, ruled)):
+        for rival, count in ((study.DEFAULT, 1), (TAPP, ruled)):
             key = (figure, case.program.name, rival)
             most[key] = max(most.get(key, 0.0), best / case.throughput(Layout(count=count, start=0)) - 1)
     return np.array([(number, factor, *key, 100 * gain) for key, gain in most.items()], dtype=ASSUMED)
 
 
+_APPLICATIONS = (machine.VPIC, machine.GCRM, machine.VORPAL)
 PROCESSES = (1, 2, 4, 8)
 NODES = (1, 4, 16, 64)
 FIO_PROCESSES = 4
@@ -163,10 +143,6 @@ class StripingStudy(Study[StripingResults]):
         noise = (f"noise-{level:g}/{key}" for key in self.cases for level in LEVELS)
         return [*self.panels, *noise, *(f"assumed/{name}/{factor:g}" for name in self.assumed for factor in FACTORS)]
 
-    def check(self) -> None:
-        for spec in self.policies:
-            find("stripe", spec)
-
     def run_piece(self, key: str) -> Rows:
         """One panel under every policy, one case under one level of noise, or all panels with another number."""
         if key in self.panels:
@@ -182,24 +158,17 @@ class StripingStudy(Study[StripingResults]):
 
     def _run_panel(self, key: str, panel: Panel) -> Rows:
         """A RUN for every run of every repetition under every policy; chance is the same for all policies."""
-        case, machine, rows = panel.case, panel.case.machine, []
-        about = (
-            panel.figure,
-            machine.name,
-            case.program.name,
-            case.processes,
-            machine.nodes(case.processes),
-            panel.fio,
-        )
+        case, used, rows = panel.case, panel.case.machine, []
+        about = (panel.figure, used.name, case.program.name, case.processes, used.nodes(case.processes), panel.fio)
         for repetition in range(self.repetitions):
             rng = self._rng(key, repetition)
-            peers = peers_of(machine, case.processes, machine.noise, rng)
-            skies = weather(case, self.runs, machine.noise, rng)
+            peers = peers_of(used, case.processes, used.noise, rng)
+            skies = weather(case, self.runs, used.noise, rng)
             for spec in policies_for(panel, self.policies):
                 for number, run in enumerate(first_runs(case, find("stripe", spec).decide, peers, skies), start=1):
                     layout = run.striping.layout
-                    used = (layout.count, layout.size, run.first, run.striping.phase)
-                    rows.append((*about, spec, repetition, number, *used, run.expected, run.measured))
+                    striped = (layout.count, layout.size, run.first, run.striping.phase)
+                    rows.append((*about, spec, repetition, number, *striped, run.expected, run.measured))
         return np.array(rows, dtype=RUN)
 
     def _rng(self, key: str, repetition: int) -> Generator:
@@ -209,24 +178,19 @@ class StripingStudy(Study[StripingResults]):
         runs, noise, assumed = concatenate(pieces, self.keys(), RUN, NOISE, ASSUMED)
         return StripingResults(settings=self.settings(), runs=runs, noise=noise, assumed=assumed)
 
-    def report(self, results: StripingResults) -> Report:
-        from forebay.studies.striping.findings import make_report
-
-        return make_report(results)
-
 
 def paper_panels() -> dict[str, Panel]:
     """Figures 7 to 14; in the last one also with half as many processes, where the rule leaves targets free."""
     panels: dict[str, Panel] = {}
-    for figure, program in enumerate((FIO_SEQUENTIAL, FIO_RANDOM, VPIC, GCRM, VORPAL), start=7):
+    for figure, program in enumerate((machine.FIO_SEQUENTIAL, machine.FIO_RANDOM, *_APPLICATIONS), start=7):
         for processes in PROCESSES:
             case = Case(machine=LOCAL, program=program, processes=processes)
             panels[f"figure-{figure:02}/processes-{processes}"] = Panel(figure=figure, case=case)
-    for figure, program in enumerate((VPIC_INDEPENDENT, VPIC_COLLECTIVE), start=12):
+    for figure, program in enumerate((machine.VPIC_INDEPENDENT, machine.VPIC_COLLECTIVE), start=12):
         for nodes in NODES:
             case = Case(machine=CORI, program=program, processes=nodes * CORI.processes_per_node)
             panels[f"figure-{figure:02}/nodes-{nodes}"] = Panel(figure=figure, case=case)
-    for processes, program, fio in product((BESIDE, BESIDE // 2), (VPIC, GCRM, VORPAL), FIO_TARGETS):
+    for processes, program, fio in product((BESIDE, BESIDE // 2), _APPLICATIONS, FIO_TARGETS):
         others = tuple(FIO_PROCESSES if t < fio else 0 for t in range(LOCAL.targets))
         case = Case(machine=LOCAL, program=program, processes=processes, others=others)
         key = f"figure-14/{slug(program.name)}/processes-{processes}/fio-{fio}"

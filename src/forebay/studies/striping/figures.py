@@ -12,14 +12,7 @@ from forebay.model.units import plural
 from forebay.show.figures.looks import Band, draw_band, key, looks_of
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.rows import distinct, select
-from forebay.studies.striping.results import (
-    APART,
-    NOBODY,
-    OTHERS,
-    StripingResults,
-    first_near,
-    later_runs,
-)
+from forebay.studies.striping.results import APART, NOBODY, OTHERS, StripingResults, first_near, later_runs
 
 _TEXTS = read_texts(__file__)
 _BESIDE = 14

@@ -12,23 +12,9 @@ from forebay.show.phrases import join_names
 from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Record, distinct, group, records, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
+from forebay.studies.striping import results as study
 from forebay.studies.striping.figures import figures_of
-from forebay.studies.striping.results import (
-    APART,
-    BESIDE,
-    DCA,
-    DEFAULT,
-    FOREBAY,
-    NOBODY,
-    OTHERS,
-    PAPER,
-    TAPP,
-    Gain,
-    StripingResults,
-    first_near,
-    gains,
-    later_runs,
-)
+from forebay.studies.striping.results import DCA, FOREBAY, PAPER, StripingResults, gains, later_runs
 
 _PANEL = ("figure", "machine", "application", "processes", "nodes", "fio", "policy", "run")
 _LEVEL = ("noise", "history", "policy")
@@ -58,7 +44,7 @@ def level_records(results: StripingResults) -> list[Record]:
         key
         | {
             "sequences": int(rows.size),
-            "first_near_best": float(first_near(rows, results.noise_runs).mean()),
+            "first_near_best": float(study.first_near(rows, results.noise_runs).mean()),
             "never_near_best": float((rows["reached"] == 0).mean()),
             "later_runs_near_best": float(rows["settled"].mean()),
             "mean_worst_run": float(rows["worst"].mean()),
@@ -91,10 +77,10 @@ def gains_table(results: StripingResults) -> Table:
 
 def policy_label(policy: str) -> str:
     """A policy in the words of the paper."""
-    return "itself without Procedure 3" if policy == APART else policy
+    return "itself without Procedure 3" if policy == study.APART else policy
 
 
-def describe_place(gain: Gain) -> str:
+def describe_place(gain: study.Gain) -> str:
     """With how many processes, or beside how much of FIO, the gain is largest."""
     if gain.fio:
         return f"FIO on {gain.fio} of 4"
@@ -132,7 +118,7 @@ def model_table() -> Table:
 def assumed_table(results: StripingResults) -> Table:
     """A line for each number of the model, a column for each figure: halved, as it is, and doubled."""
     rows = results.assumed
-    columns = [(f, against) for f, against in distinct(rows, "figure", "against") if f < 12 or against == TAPP]
+    columns = [(f, against) for f, against in distinct(rows, "figure", "against") if f < 12 or against == study.TAPP]
     lines = []
     for number in distinct(rows, "number"):
         cells = [select(rows, number=number, figure=f, against=a)["percent"] for f, a in columns]
@@ -191,11 +177,11 @@ def _faster(percent: float) -> str:
 def _apart(results: StripingResults) -> Iterator[str]:
     """What Procedure 3 wins with fewer processes than in the paper, where the rule leaves targets free."""
     runs = later_runs(results.of(figure=14))
-    for processes in np.unique(runs["processes"][runs["processes"] != BESIDE]).tolist():
+    for processes in np.unique(runs["processes"][runs["processes"] != study.BESIDE]).tolist():
         gained = []
         for application, fio in distinct(runs, "application", "fio"):
             here = select(runs, application=application, fio=fio, processes=processes)
-            ours, other = (select(here, policy=name)["throughput"] for name in (DCA, APART))
+            ours, other = (select(here, policy=name)["throughput"] for name in (DCA, study.APART))
             if ours.size and other.size:
                 gained.append((100 * float(ours.mean() / other.mean() - 1), f"{application}, FIO on {fio}"))
         if gained:
@@ -235,8 +221,8 @@ def _change(ratio: float) -> str:
 
 
 def _noise(results: StripingResults) -> Iterator[str]:
-    rows = [r for r in level_records(results) if r["policy"] != DEFAULT]
-    for history, known in ((OTHERS, "where runs of others are known"), (NOBODY, "where nothing is known")):
+    rows = [r for r in level_records(results) if r["policy"] != study.DEFAULT]
+    for history, known in ((study.OTHERS, "where runs of others are known"), (study.NOBODY, "where nothing is known")):
         for noise in sorted({r["noise"] for r in rows}):
             parts = [
                 f"{r['policy']} {100 * r['throughput']:.1f} % (worst run {100 * r['mean_worst_run']:.0f} % of the best "
