@@ -41,8 +41,7 @@ def waiting(results: ExascaleResults) -> Figure:
         hours = results.hours(on=on) / 1000
         axes.plot(hours, np.full(hours.size, y), "o", color=INK, markersize=2.5, markeredgewidth=0, zorder=3)
     _name_bars(axes, "y", at, [label(on) for on in names])
-    axes.set_xlabel("thousand node-hours a month that wait for I/O")
-    axes.set_xlim(left=0)
+    axes.set(xlabel="thousand node-hours a month that wait for I/O", xlim=(0, None))
     legend_above(figure, [Patch(color=c, label=printable(k)) for k, c in zip(results.kinds, _COLOURS, strict=False)])
     return figure
 
@@ -81,9 +80,7 @@ def who(results: ExascaleResults) -> Figure:
     ticks = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5) if axes.get_xlim()[0] <= t <= axes.get_xlim()[1]]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()
-    axes.set_ylim(0, 100)
-    axes.set_xlabel("time in I/O with all four decisions, over that by default")
-    axes.set_ylabel("% of jobs")
+    axes.set(xlabel="time in I/O with all four decisions, over that by default", ylabel="% of jobs", ylim=(0, 100))
     legend_above(figure, legend)
     return figure
 

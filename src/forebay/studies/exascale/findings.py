@@ -29,9 +29,9 @@ def won_table(results: ExascaleResults) -> Table:
     """What waits for I/O and what is won, for every combination of decisions."""
     rows = []
     for on in results.variants:
-        hours, won, share = Estimate.of(results.hours(on=on)), results.won(on), results.share_won(on)
+        won, share = results.won(on), results.share_won(on)
         cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f}%"]
-        rows.append([label(on), f"{hours.mean:,.0f}", *cells])
+        rows.append([label(on), f"{results.hours(on=on).mean():,.0f}", *cells])
     heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
     return Table(f"Node-hours a month, mean of {results.months}", heads, rows)
 
@@ -54,10 +54,9 @@ def sensitivity_table(results: ExascaleResults) -> Table:
     rows = []
     for name, setting in SETTINGS.items():
         if results.has(name):
-            before, won = Estimate.of(results.hours(setting=name)), results.won(ALL, setting=name)
-            share = results.share_won(ALL, setting=name)
-            cells = [f"{before.mean:,.0f}", f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f} %"]
-            rows.append([setting.label, *cells])
+            won, share = (measure(ALL, setting=name) for measure in (results.won, results.share_won))
+            cells = [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f} %"]
+            rows.append([setting.label, f"{results.hours(setting=name).mean():,.0f}", *cells])
     heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
     return Table("Under other assumptions", heads, rows if len(rows) > 1 else [])
 

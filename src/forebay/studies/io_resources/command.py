@@ -17,34 +17,30 @@ if TYPE_CHECKING:
     from forebay.history.curves import Curves
     from forebay.studies.io_resources.experiment import IoResourcesStudy
 
-CurvesFile = Annotated[
-    Path | None,
-    typer.Option(help="Measured curves: FORGE results, or CSV application,n,bandwidth [default: synthetic]."),
-]
-Sets = Annotated[int, typer.Option(help="Sets of applications for each load.", min=1)]
-Loads = Annotated[str, typer.Option(help="LOW:HIGH:STEP of I/O-load(pi_sys); STEP is the width of a bin.")]
-Allocate = Annotated[str | None, typer.Option(help="Comma-separated allocation policies [default: all but optimal].")]
-Place = Annotated[str | None, typer.Option(help="Comma-separated placement policies [default: all].")]
-Applications = Annotated[int, typer.Option(help="Applications in each set.", min=1)]
-Targets = Annotated[int, typer.Option(help="I/O nodes or OSTs.", min=1)]
-Nodes = Annotated[float, typer.Option(help="Compute nodes.", min=1)]
-Horizon = Annotated[float, typer.Option(help="Seconds to measure over.", min=1)]
-
 
 def _builder(name: str, allocate: str | None = None, place: str | None = None) -> Callable[..., IoResourcesStudy]:
     """Of the study `name`, which runs these policies where none are given."""
     default_allocate, default_place = allocate, place
 
     def build(
-        curves: CurvesFile = None,
-        sets: Sets = 100,
-        loads: Loads = "0.2:1.2:0.1",
-        allocate: Allocate = default_allocate,
-        place: Place = default_place,
-        applications: Applications = 60,
-        targets: Targets = 20,
-        compute_nodes: Nodes = 480,
-        horizon: Horizon = 20_000,
+        curves: Annotated[
+            Path | None,
+            typer.Option(help="Measured curves: FORGE results, or CSV application,n,bandwidth [default: synthetic]."),
+        ] = None,
+        sets: Annotated[int, typer.Option(help="Sets of applications for each load.", min=1)] = 100,
+        loads: Annotated[
+            str, typer.Option(help="LOW:HIGH:STEP of I/O-load(pi_sys); STEP is the width of a bin.")
+        ] = "0.2:1.2:0.1",
+        allocate: Annotated[
+            str | None, typer.Option(help="Comma-separated allocation policies [default: all but optimal].")
+        ] = default_allocate,
+        place: Annotated[
+            str | None, typer.Option(help="Comma-separated placement policies [default: all].")
+        ] = default_place,
+        applications: Annotated[int, typer.Option(help="Applications in each set.", min=1)] = 60,
+        targets: Annotated[int, typer.Option(help="I/O nodes or OSTs.", min=1)] = 20,
+        compute_nodes: Annotated[float, typer.Option(help="Compute nodes.", min=1)] = 480,
+        horizon: Annotated[float, typer.Option(help="Seconds to measure over.", min=1)] = 20_000,
         seed: Seed = 0,
     ) -> IoResourcesStudy:
         from forebay.model.system import System

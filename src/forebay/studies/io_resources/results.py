@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,7 @@ GREEDY = "greedy-non-clairvoyant"
 RUN = np.dtype(read_columns(__file__)["run"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
+class Bin(NamedTuple):
     """Sets whose I/O-load(pi_sys) lies in [low, high)."""
 
     low: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +71,7 @@ def size(
                 "target": sizing.target,
                 "capacity": sizing.answer and sizing.answer.capacity,
                 "share": sizing.answer and sizing.answer.share,
-                "points": [asdict(point) for point in sizing.points],
+                "points": [point._asdict() for point in sizing.points],
             }
             for sizing in sizings
         ]

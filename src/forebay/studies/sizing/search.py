@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
@@ -18,16 +19,14 @@ from forebay.work import Died, Gone, Workers, run_pieces
 _BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(NamedTuple):
     """With `capacity` bytes, this share of all bytes is served."""
 
     capacity: int
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class Sizing(NamedTuple):
     """Everything that was tried, by capacity, and the answer; None if no capacity serves enough."""
 
     family: str

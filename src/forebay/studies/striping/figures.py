@@ -62,9 +62,8 @@ def run_by_run(results: StripingResults, number: int) -> Figure:
             values = [mine["throughput"][mine["run"] == n] / 1e9 for n in x]
             mean, spread = (np.array([measure(v) for v in values]) for measure in (np.mean, np.std))
             draw_band(axes, Band(x.astype(float), mean, mean - spread, mean + spread), look)
+        axes.set(xticks=range(1, last + 1, 1 if last < 6 else 3), xlim=(0.5, last + 0.5))
         axes.set_ylim(0, 1.08 * axes.get_ylim()[1] / 1.05)
-        axes.set_xlim(0.5, last + 0.5)
-        axes.set_xticks(range(1, last + 1, 1 if last < 6 else 3))
 
     def title(application: str, processes: int, fio: int) -> str:
         here = select(runs, application=application, processes=processes, fio=fio)[0]
@@ -89,11 +88,7 @@ def beside(results: StripingResults, number: int) -> Figure:
         for k, (name, look) in enumerate(looks.items()):
             values = [select(here, fio=n, policy=name)["throughput"] / 1e9 for n in counts]
             x = np.arange(len(counts)) + (k - (len(looks) - 1) / 2) * width
-            thin: Style = {
-                "ecolor": "#555555",
-                "error_kw": {"linewidth": 0.7},
-                "yerr": [v.std() for v in values],
-            }
+            thin: Style = {"ecolor": "#555555", "error_kw": {"linewidth": 0.7}, "yerr": [v.std() for v in values]}
             axes.bar(x, [v.mean() for v in values], 0.92 * width, color=look.colour, zorder=2, **thin)
         axes.set_xticks(np.arange(len(counts)), [str(n) for n in counts])
         axes.tick_params(axis="x", length=0)
@@ -136,10 +131,9 @@ def noise_figure(results: StripingResults) -> Figure:
             if top is None:
                 thin = look.style() | {"linewidth": 0.7, "marker": "none", "alpha": 0.7}
                 axes.plot(100 * levels, [np.percentile(v, 99) for v in samples], **thin)
-        axes.set_xticks(100 * levels)
         axes.margins(x=0.12)
-        axes.set_ylim(0, top)
-        axes.set_ylabel(f"{_HISTORY[history]}\n{measure}" if measure.startswith("throughput") else measure)
+        label = f"{_HISTORY[history]}\n{measure}" if measure.startswith("throughput") else measure
+        axes.set(xticks=100 * levels, ylim=(0, top), ylabel=label)
 
     cells = product([h for h in _HISTORY if (rows["history"] == h).any()], measures)
     legend = [key(name, look) for name, look in looks.items()]
