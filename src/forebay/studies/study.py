@@ -17,6 +17,7 @@ from forebay.decide.policy import Kind
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput, ForebayError, name_errors
 from forebay.model.units import plural
+from forebay.show.output import whole_file
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.work import Died, Gone, Work, Workers, run_pieces
@@ -55,9 +56,8 @@ class Store:
             return
         with name_errors(self._folder.parent):
             self._folder.mkdir(parents=True, exist_ok=True)
-        partial = about.with_suffix(".partial")
-        partial.write_text(wanted)
-        partial.replace(about)
+        with whole_file(about) as file:
+            file.write(wanted)
 
     def __contains__(self, key: str) -> bool:
         """Whether the piece is there and whole."""
@@ -68,11 +68,11 @@ class Store:
         return True
 
     def put(self, key: str, piece: Any) -> None:
-        self._path(key).parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path(key).with_suffix(".partial")
+        path, partial = self._path(key), self._path(key).with_suffix(".partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             np.save(file, piece)
-        partial.replace(self._path(key))
+        partial.replace(path)
 
     def get(self, key: str) -> Any:
         return np.load(self._path(key))

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from forebay.act.forward.bench.layer import WINDOWS, Decision
 from forebay.act.forward.bench.rounds import Comparison
-from forebay.show.figures.looks import INK, Look, looks_of
-from forebay.show.figures.sheet import WIDTH, Style, house_style, panels, printable, write
+from forebay.show.figures.looks import Look, annotate, looks_of
+from forebay.show.figures.sheet import WIDTH, house_style, panels, printable, write
 
 
 def draw_ways(ways: Sequence[Comparison], dilation: float, out: Path) -> Path:
@@ -38,8 +38,7 @@ def _draw_way(axes: Axes, place: int, way: Comparison, dilation: float, look: Lo
     axes.plot(widths, spread, **look.style() | {"linestyle": "none"})
     axes.vlines(middle, place - 0.35, place + 0.35, color=look.colour, linewidth=1.8)
     label = f"{middle:.0f}" if place == 0 else f"{middle:.0f} ({way.ratio:.2f})"
-    where: Style = {"textcoords": "offset points", "va": "center", "fontsize": 7, "color": INK}
-    axes.annotate(label, (max(widths), place), (7, 0), **where)
+    annotate(axes, label, (max(widths), place), (7, 0), va="center", fontsize=7)
 
 
 def draw_windows(chosen: Sequence[Decision], dilation: float, out: Path) -> Path:

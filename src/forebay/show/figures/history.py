@@ -17,7 +17,7 @@ from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import plural
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
 from forebay.profile.ost_health import OstHealth
-from forebay.show.figures.looks import FAINT, INK, centre_groups
+from forebay.show.figures.looks import FAINT, INK, annotate, centre_groups
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, legend_above, panels, printable, write
 from forebay.show.history.tables import format_share
@@ -53,9 +53,8 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
             continue  # the names would lie on each other
         named.append(app)
         left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
-        how: Style = {"textcoords": "offset points", "ha": "right" if left else "left", "fontsize": 6}
-        where = (app.runs, app.total_bytes)
-        axes.annotate(printable(app.app, 20), where, (-4 if left else 4, 3), color=INK, **how)
+        side, shift = ("right", -4) if left else ("left", 4)
+        annotate(axes, printable(app.app, 20), (app.runs, app.total_bytes), (shift, 3), ha=side, fontsize=6)
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
     for axis, form in ((axes.xaxis, "{:,.0f}".format), (axes.yaxis, size)):
         axis.set_major_formatter(FuncFormatter(lambda value, _, form=form: form(value)))
@@ -145,10 +144,9 @@ def _draw_slowness(axes: Axes, osts: Sequence[OstHealth]) -> None:
         label = f"OST {o.ost}: {o.slowness:.3g} times the median OST"
         if o.compared_runs > 1:
             label += f", at worst {o.worst_slowness:.3g}"
-        right = o.ost > 0.7 * max(o.ost for o in osts)
-        how: Style = {"textcoords": "offset points", "fontsize": 7, "color": _COLOURS["sick"], "va": "center"}
-        where = (o.ost, o.worst_slowness or 1.0)
-        axes.annotate(label, where, (-6 if right else 6, 0), ha="right" if right else "left", **how)
+        side, shift = ("right", -6) if o.ost > 0.7 * max(o.ost for o in osts) else ("left", 6)
+        how: Style = {"ha": side, "va": "center", "fontsize": 7, "color": _COLOURS["sick"]}
+        annotate(axes, label, (o.ost, o.worst_slowness or 1.0), (shift, 0), **how)
 
 
 def _column(osts: Sequence[OstHealth], name: str) -> Floats:
@@ -261,5 +259,4 @@ def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: 
     axes.yaxis.set_minor_formatter(NullFormatter())
     for at, b in zip(x, bins, strict=True):
         if b.runs:
-            how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6, "color": INK}
-            axes.annotate(format_share(b.share), (float(at), float(b.runs)), (0, 2), **how)
+            annotate(axes, format_share(b.share), (float(at), float(b.runs)), (0, 2), ha="center", fontsize=6)

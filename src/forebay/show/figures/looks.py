@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -139,6 +140,12 @@ def key(name: str, look: Look, *, line: bool = True) -> Line2D:
     """The policy's entry in a legend, where it has a line or only a marker."""
     style = look.style() | {"markersize": 5.2}
     return Line2D([], [], label=printable(name), **style | ({} if line else {"linestyle": "none"}))
+
+
+def annotate(axes: Axes, text: str, at: tuple[float, float], points: tuple[float, float], **how: Any) -> None:
+    """A small text, so many points beside a place."""
+    style: Style = {"textcoords": "offset points", "color": INK, "fontsize": 6.5}
+    axes.annotate(text, at, points, **style | how)
 
 
 def centre_groups(axes: Axes, count: int, least: int) -> None:

@@ -14,7 +14,7 @@ from forebay.history.store.past_runs import Behaviour
 from forebay.model.units import format_bandwidth, plural
 from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
-from forebay.show.figures.looks import FAINT, INK
+from forebay.show.figures.looks import FAINT, INK, annotate
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import Style, house_style, panels, printable, write
 from forebay.show.history.tables import format_share
@@ -77,9 +77,8 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
         elinewidth=0.9, zorder=3,
     )  # fmt: skip
     for (count, perf), top in zip(points.items(), high, strict=True):
-        how: Style = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5, "color": INK}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
-        axes.annotate(plural(perf.runs, "run"), (count, top), (0, 6), bbox=box, zorder=4, **how)
+        annotate(axes, plural(perf.runs, "run"), (count, top), (0, 6), ha="center", bbox=box, zorder=4)
     axes.set_xscale("log", base=2)
     axes.set(title="bandwidth by OSTs, b(n)", xlabel="OSTs that the run used, n")
     axes.set(xlim=(n.min() / 1.5, n.max() * 1.5), ylim=(0, 1.18 * float(high.max())))

@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from forebay.show.figures.looks import INK
+from forebay.show.figures.looks import INK, annotate
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.rows import Floats
 
@@ -92,6 +92,6 @@ def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool)
     axes.tick_params(labelleft=False, left=False)
     axes.grid(axis="y", visible=False)
     for row, value in enumerate(slowdown.tolist() if named else ()):
-        where: Style = {"textcoords": "offset points", "fontsize": 6, "va": "center", "annotation_clip": False}
         if value == value:
-            axes.annotate(f"{value:.3g}", (min(value, end), row), (2, 0), **where)
+            how: Style = {"color": "black", "fontsize": 6, "va": "center", "annotation_clip": False}
+            annotate(axes, f"{value:.3g}", (min(value, end), row), (2, 0), **how)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from forebay.show.figures.looks import INK, centre_groups
+from forebay.show.figures.looks import INK, annotate, centre_groups
 from forebay.show.figures.scales import date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
@@ -78,8 +78,8 @@ def _draw_level(axes: Axes, run: Run) -> None:
     axes.stairs(most / 1e12, x, fill=True, color=_MOST, zorder=2)
     axes.stairs(mean / 1e12, x, baseline=None, color=_MEAN, linewidth=0.9, zorder=3)
     axes.axhline(capacity / 1e12, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
-    how: Style = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
-    axes.annotate(f"capacity {size(capacity)}", (1, capacity / 1e12), (-2, 2), fontsize=7, color=INK, **how)
+    how: Style = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "fontsize": 7}
+    annotate(axes, f"capacity {size(capacity)}", (1, capacity / 1e12), (-2, 2), **how)
     axes.set(xlim=(x[0], x[-1]), ylim=(0, 1.12 * capacity / 1e12), ylabel="space in use (TB)")
     if dated:
         date_axis(axes, 4, 10)

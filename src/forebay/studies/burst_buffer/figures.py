@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-from forebay.show.figures.looks import INK, LOOKS, Look, key, looks_of
+from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
@@ -127,10 +127,8 @@ def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look]
         for label, marker in marks.items():
             mine = np.flatnonzero([_label(run) == label for run in runs])
             axes.plot(mine, percent[mine] + 6, marker, color=INK, markersize=2.1, markeredgewidth=0, zorder=5)
-    axes.set_xlim(-1, max(runs.size, 4))
-    axes.set_ylim(0, max(112.0, 1.12 * percent.max(initial=0.0)))
-    axes.set_xticks([])
-    axes.set_yticks([0, 25, 50, 75, 100])
+    axes.set(xticks=[], yticks=[0, 25, 50, 75, 100])
+    axes.set(xlim=(-1, max(runs.size, 4)), ylim=(0, max(112.0, 1.12 * percent.max(initial=0.0))))
     axes.grid(axis="x", visible=False)
 
 
@@ -208,8 +206,7 @@ def slowdowns(results: StorageResults) -> Figure | None:
             y = [platforms.index(platform) for platform in rows["platform"].tolist()]
             axes.plot(100 * (rows["mean_slowdown"] - 1), y, **look.style() | {"linestyle": "none", "markersize": 5})
         axes.set_yticks(range(len(platforms)), [printable(p, 28) for p in platforms])
-        axes.set_ylim(len(platforms) - 0.5, -0.5)
-        axes.set_xlabel("mean slowdown, % over none")
+        axes.set(xlabel="mean slowdown, % over none", ylim=(len(platforms) - 0.5, -0.5))
         axes.margins(x=0.08)
         if (runs["mean_slowdown"] > 1).all():  # from percents to hundreds of them
             axes.set_xscale("log")
@@ -295,8 +292,7 @@ def _draw_strips(
         axes.hlines(values.mean(), position - 0.38, position + 0.38, color=INK, linewidth=1.3, zorder=4)
         if sigma:
             spread = values.std(ddof=1) if values.size > 1 else 0.0
-            where: Style = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 6.5}
-            axes.annotate(f"{_SIGMA} {spread:.2g}", (position, values.max()), (0, 3), color=INK, **where)
+            annotate(axes, f"{_SIGMA} {spread:.2g}", (position, values.max()), (0, 3), ha="center", va="bottom")
     axes.set_xlim(-0.6, max(len(looks), 3) - 0.4)
     axes.grid(axis="x", visible=False)
     name_groups(axes, list(looks) if named else [])
