@@ -36,6 +36,7 @@ _KIND_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
 _MORE_LESS = LinearSegmentedColormap.from_list("more-less", ["#D55E00", "#FFFFFF", "#0072B2"])
 _FULL_COLOUR = 2.0  # Cohen calls 0.8 large
 TB = 10**12
+Draw = Callable[..., None]
 
 
 def figures_of(results: StorageResults) -> Iterator[Sketch]:
@@ -175,17 +176,21 @@ def missed_requests(results: StorageResults) -> Figure | None:
         axes.grid(axis="x", visible=False)
         name_groups(axes, names if mode == modes[-1] else [])
 
+    legend = [
+        Patch(color="#666666", label="failed: accepted, but the space was not there"),
+        Patch(facecolor="#66666640", edgecolor="#666666", label="refused", **_HATCHED),
+    ]
+    return _draw_capacities(modes, columns, draw, ylabel="split requests", height=1.9, legend=legend)
+
+
+def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, **layout: Any) -> Figure:
+    """A row for each set of rules, a column for each capacity."""
     return draw_panels(
         product(modes, columns),
         draw,
         title=lambda mode, capacity: f"{size(capacity)}, {_title(mode)}",
-        ylabel="split requests",
         columns=len(columns),
-        height=1.9,
-        legend=[
-            Patch(color="#666666", label="failed: accepted, but the space was not there"),
-            Patch(facecolor="#66666640", edgecolor="#666666", label="refused", **_HATCHED),
-        ],
+        **layout,
     )
 
 
@@ -234,15 +239,7 @@ def disk_use(results: StorageResults) -> Figure:
         _draw_strips(axes, _compared_looks(results), samples, named=mode == modes[-1])
         axes.set_ylim(0, 105)
 
-    return draw_panels(
-        product(modes, columns),
-        draw,
-        title=lambda mode, capacity: f"{size(capacity)}, {_title(mode)}",
-        ylabel="maximum use (% of the disk)",
-        columns=len(columns),
-        height=2.0,
-        sharey=True,
-    )
+    return _draw_capacities(modes, columns, draw, ylabel="maximum use (% of the disk)", height=2.0, sharey=True)
 
 
 def fairness(results: StorageResults) -> Figure:
@@ -257,9 +254,7 @@ def fairness(results: StorageResults) -> Figure:
     return _draw_both_metrics(modes, draw, title=_title, ylabel=("mean allocations", _MOST), height=2.3)
 
 
-def _draw_both_metrics(
-    columns: Collection[str], draw: Callable[..., None], *, title: Callable[[str], str], **layout: Any
-) -> Figure:
+def _draw_both_metrics(columns: Collection[str], draw: Draw, *, title: Callable[[str], str], **layout: Any) -> Figure:
     """A row for the mean and one for the maximum number of allocations; only the first has titles."""
     return draw_panels(
         product(METRICS, columns),

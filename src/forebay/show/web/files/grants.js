@@ -38,6 +38,8 @@ const ID = ["grant", "7.5em", (row) => h("span", { class: "mono" }, short(row.id
 const SIZE = ["size", "6.5em", (row) => size(row.size), "n"];
 const OWNER = ["owner", "10em", owner];
 const JOB = ["job", "8em", (row) => row.job || "–"];
+const ASKED = [SIZE, OWNER, JOB];
+const FOR = ["for", "5em", (row) => lasting(row.seconds), "n"];
 
 function all(bar, box, here) {
   const params = here.params;
@@ -72,9 +74,7 @@ function all(bar, box, here) {
   };
   const columns = [
     ["state", "13em", (row) => state(row.state, row.silent)],
-    SIZE,
-    OWNER,
-    JOB,
+    ...ASKED,
     ["asked", "10em", (row) => moment(row.created), "n"],
     ["from", "10em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
     ["until", "10em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
@@ -85,43 +85,30 @@ function all(bar, box, here) {
   return showList(box, { caption: "Grants, the newest first", columns, query, empty: "No grants." });
 }
 
+function listState(box, name, caption, empty, columns) {
+  return showList(box, { caption, columns: [...columns, ID], query: () => `state=${name}${asOf("&")}`, empty });
+}
+
 function queue(box) {
-  const columns = [
+  return listState(box, "queued", "The queue in its order, with the reason of each wait", "Nobody waits.", [
     ["place", "5em", (row) => String(row.position), "n"],
-    SIZE,
-    OWNER,
-    JOB,
-    ["for", "5em", (row) => lasting(row.seconds), "n"],
+    ...ASKED,
+    FOR,
     ["waits since", "10em", (row) => moment(row.created), "n"],
     ["tried", "5em", (row) => String(row.tried), "n"],
     ["next try", "10em", (row) => moment(row.again), "n"],
     ["expected", "10em", (row) => moment(row.expected), "n"],
     ["why it waits", "32em", (row) => row.because],
-    ID,
-  ];
-  return showList(box, {
-    caption: "The queue in its order, with the reason of each wait",
-    columns,
-    query: () => `state=queued${asOf("&")}`,
-    empty: "Nobody waits.",
-  });
+  ]);
 }
 
 function refusals(box) {
-  const columns = [
+  const caption = "Refusals, the newest first, with their reasons";
+  return listState(box, "refused", caption, "Nothing was refused lately.", [
     ["refused", "10em", (row) => moment(row.changed), "n"],
-    SIZE,
-    OWNER,
-    JOB,
-    ["for", "5em", (row) => lasting(row.seconds), "n"],
+    ...ASKED,
+    FOR,
     ["tier", "6em", (row) => row.tier || "–"],
     ["why", "40em", (row) => row.because],
-    ID,
-  ];
-  return showList(box, {
-    caption: "Refusals, the newest first, with their reasons",
-    columns,
-    query: () => `state=refused${asOf("&")}`,
-    empty: "Nothing was refused lately.",
-  });
+  ]);
 }
