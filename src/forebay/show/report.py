@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +25,9 @@ class Table:
     note: str = ""
 
     @classmethod
-    def of(cls, title: str, rows: Sequence[Mapping[str, object]], note: str = "") -> Table:
+    def of(cls, title: str, rows: Sequence[Mapping[str, object]]) -> Table:
         """Make a table of rows with the heads as keys."""
-        return cls(title, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows], note)
+        return cls(title, tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows])
 
     @property
     def numeric(self) -> list[bool]:
@@ -70,7 +70,7 @@ class Report:
     summary: Sequence[Table] = ()
     tables: Sequence[Table] = ()
     details: Details | None = None
-    remarks: Sequence[Section] = field(default=())
+    remarks: Sequence[Section] = ()
 
 
 def write_report(name: str, report: Report, figures: Sequence[Drawn], command: str, out: Path) -> None:

@@ -1,7 +1,7 @@
 """The figures, by their numbers in Monniot et al. 2023, and what feedback adds."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ def figures_of(results: StorageResults) -> Iterator[Sketch]:
         "most": _describe_most(results),
     }
     for draw in (shares, disk_use, fairness, mean_effects, max_effects, missed_requests, by_node, by_kind, slowdowns):
-        if (figure := draw(results)) and figure.axes:
+        if (figure := draw(results)).axes:
             yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 
@@ -72,18 +72,16 @@ def _title(mode: str) -> str:
     return printable(MODES.get(mode, mode))
 
 
-def shares(results: StorageResults) -> Figure | None:
+def shares(results: StorageResults) -> Figure:
     """Figure 4: a column for each capacity, a row for each splitting and mode, a bar for each run."""
     columns = some_of(results.capacities)
     rows = [(s, m) for s in results.splits for m in results.modes if select(results.alike, split=s, mode=m).size]
-    if not rows:
-        return None
     looks = _looks(results)
     labels = dict.fromkeys(_label(run) for run in results.alike)
     layouts = [name for name in study.LAYOUTS if name in labels] + [
         name for name in labels if name not in study.LAYOUTS
     ]
-    marks = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(layouts)}
+    marks = dict(zip(layouts, cycle(_MARKERS), strict=False))
     legend: list[Artist] = [Patch(color=look.colour, label=printable(name)) for name, look in looks.items()]
     if (results.alike["tries"] > 0).any() and (results.alike["tries"] == 0).any():
         legend.append(Patch(facecolor="#888888", label="with requeueing", **_REQUEUED))
@@ -142,7 +140,7 @@ def _describe_range(results: StorageResults) -> str:
     """What is served from least to most, at the capacity for comparisons."""
     parts = []
     for mode in results.modes:
-        percent = 100 * results.compared(mode, capacity=results.capacity)["allocated_share"]
+        percent = 100 * results.compared_runs(mode, capacity=results.capacity)["allocated_share"]
         if percent.size:
             how = "by the correct rules" if mode == CORRECT else _title(mode)
             parts.append(f"{percent.min():.1f} to {percent.max():.1f} % {how}")
@@ -153,16 +151,14 @@ def _describe_range(results: StorageResults) -> str:
     )
 
 
-def missed_requests(results: StorageResults) -> Figure | None:
+def missed_requests(results: StorageResults) -> Figure:
     """Figure 9: of all runs of a policy at a capacity, the one that served the fewest split requests."""
     runs = select(results.alike, split=results.split)
-    if not results.split or not runs.size:
-        return None
     looks = _looks(results)
     columns = some_of(sorted(distinct(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
-    modes = [m for m in results.modes if select(runs, mode=m).size]
+    modes = [m for m in results.modes if results.split and select(runs, mode=m).size]
     names = list(study.by_policy(runs, list(looks)))
-    counts = {(m, c): results.missed(m, c) for m, c in product(modes, columns)}
+    counts = {(m, c): results.missed_requests(m, c) for m, c in product(modes, columns)}
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
         for name, (failed, refused) in counts[mode, capacity].items():
@@ -194,12 +190,10 @@ def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, *
     )
 
 
-def slowdowns(results: StorageResults) -> Figure | None:
+def slowdowns(results: StorageResults) -> Figure:
     """Mean slowdown of the jobs by platform and policy, a panel for each splitting."""
     every = results.runs
     every = every[np.isfinite(every["mean_slowdown"]) & (every["policy"] != study.OPTIMAL)]
-    if not every.size:
-        return None
     looks = _looks(results)
     platforms = distinct(every, "platform")[:_MOST_PLATFORMS]
     kinds = [(m, s) for m in results.modes for s in sorted(distinct(select(every, mode=m), "split"))]
@@ -231,7 +225,7 @@ def slowdowns(results: StorageResults) -> Figure | None:
 
 def disk_use(results: StorageResults) -> Figure:
     """Figure 5: the fullest that each disk ever was."""
-    columns = some_of(sorted(distinct(results.compared(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
+    columns = some_of(sorted(distinct(results.compared_runs(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
     modes = [m for m in results.modes if any(results.compared_disks(m, c) for c in columns)]
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
@@ -269,7 +263,7 @@ def _draw_both_metrics(columns: Collection[str], draw: Draw, *, title: Callable[
 def _compared_looks(results: StorageResults) -> dict[str, Look]:
     """Of the policies that are compared."""
     looks = _looks(results)
-    return {name: looks[name] for name in study.by_policy(results.compared(), results.policies)}
+    return {name: looks[name] for name in study.by_policy(results.compared_runs(), results.policies)}
 
 
 def _draw_strips(
@@ -341,12 +335,10 @@ def _draw_effects(axes: Axes, _mode: str, names: Sequence[str], table: Floats) -
     axes.grid(visible=False)
 
 
-def by_node(results: StorageResults) -> Figure | None:
+def by_node(results: StorageResults) -> Figure:
     """Figure 10: mean and maximum allocations of every disk, node by node."""
     runs = _shown_runs(results)
-    if not runs:
-        return None
-    colours = _kinds(np.concatenate(list(runs.values())))
+    colours = _colour_kinds(runs)
 
     def draw(axes: Axes, metric: str, title: str) -> None:
         disks = runs[title]
@@ -403,9 +395,10 @@ def _shown_runs(results: StorageResults) -> dict[str, Rows]:
     return dict(list(shown.items())[:_MOST_PANELS])
 
 
-def _kinds(disks: Rows) -> dict[str, str]:
+def _colour_kinds(runs: Mapping[str, Rows]) -> dict[str, str]:
     """A colour for each kind of disk."""
-    return {kind: _KIND_COLOURS[i % len(_KIND_COLOURS)] for i, kind in enumerate(distinct(disks, "kind"))}
+    kinds = dict.fromkeys(kind for disks in runs.values() for kind in distinct(disks, "kind"))
+    return dict(zip(kinds, cycle(_KIND_COLOURS), strict=False))
 
 
 def _kind(kind: str) -> str:
@@ -417,7 +410,6 @@ def _describe_most(results: StorageResults) -> str:
     parts = []
     runs = _shown_runs(results)
     for title, rows in runs.items():
-        kinds = _kinds(np.concatenate(list(runs.values())))
-        most = {kind: finite(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in kinds}
+        most = {kind: finite(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in _colour_kinds(runs)}
         parts.append(f"{join_names([f'{m:.0f} on any {_kind(k)}' for k, m in most.items()])} ({title})")
     return f" At most {'; '.join(parts)}."

@@ -56,7 +56,7 @@ def _smallest(results: StorageResults) -> Iterator[str]:
 
 def _sizing(results: StorageResults) -> Iterator[str]:
     """The least capacity that serves 99 %, and what the next smaller one serves."""
-    runs = results.compared(results.mode)
+    runs = results.compared_runs(results.mode)
     plain, requeued = study.without_requeueing(runs), runs[runs["tries"] > 0]
     enough, again = study.enough_of(plain), study.enough_of(requeued)
     if not runs.size or (enough is None and _fit(results).size):
@@ -120,7 +120,7 @@ def _requeueing(results: StorageResults) -> Iterator[str]:
 
 def _layouts(results: StorageResults) -> Iterator[str]:
     """How far apart the layouts of one capacity are under each policy, with split requests."""
-    runs = results.compared(results.mode)
+    runs = results.compared_runs(results.mode)
     runs = runs[runs["layout"] != ""]
     layouts = distinct(runs, "layout")
     if len(layouts) > 1:
@@ -169,7 +169,7 @@ def _misses(results: StorageResults) -> Iterator[str]:
     """Split requests that failed or were refused, at every capacity."""
     parts, none = [], []
     for capacity in results.capacities if results.split else ():
-        counts = results.missed(results.mode, capacity)
+        counts = results.missed_requests(results.mode, capacity)
         if any(sum(both) for both in counts.values()):
             most = join_names(f"{study.describe_missed(both)} ({name})" for name, both in counts.items())
             parts.append(f"with {size(capacity)} at most {most}")
@@ -201,7 +201,7 @@ def _mixed_platform(results: StorageResults) -> Iterator[str]:
 
 def _forebay(results: StorageResults) -> Iterator[str]:
     """forebay against the best of the paper's policies, and against the bound."""
-    runs = study.without_requeueing(results.compared(results.mode))
+    runs = study.without_requeueing(results.compared_runs(results.mode))
     same = ["mode", *_SAME_RUN]
     bounds = {bound[same].item(): float(bound["allocated_share"]) for bound in results.bounds}
     parts = []
@@ -243,10 +243,10 @@ def _slowdown(results: StorageResults) -> Iterator[str]:
 
 
 def _shares_change(results: StorageResults) -> Iterator[str]:
-    common = set.intersection(*(set(distinct(results.compared(mode), "policy")) for mode in _AFTER_AND_BEFORE))
+    common = set.intersection(*(set(distinct(results.compared_runs(mode), "policy")) for mode in _AFTER_AND_BEFORE))
     parts = []
     for capacity in results.capacities:
-        every = (results.compared(mode, capacity=capacity) for mode in _AFTER_AND_BEFORE)
+        every = (results.compared_runs(mode, capacity=capacity) for mode in _AFTER_AND_BEFORE)
         shares = [100 * runs["allocated_share"][np.isin(runs["policy"], sorted(common))] for runs in every]
         if all(values.size for values in shares):
             parts.append(f"{compare(*(f'{span(values)} %' for values in shares))} with {size(capacity)}")
@@ -309,7 +309,7 @@ def _common_effects(results: StorageResults, metric: str) -> list[tuple[list[str
 def _missed_change(results: StorageResults) -> Iterator[str]:
     parts = []
     for capacity in results.capacities if results.split else ():
-        after, before = (results.missed(mode, capacity) for mode in _AFTER_AND_BEFORE)
+        after, before = (results.missed_requests(mode, capacity) for mode in _AFTER_AND_BEFORE)
         pairs = {name: (after[name], counts) for name, counts in before.items() if name in after}
         if any(sum(a) + sum(b) for a, b in pairs.values()):
             moved = join_names(f"{name} {compare(*map(study.describe_missed, pair))}" for name, pair in pairs.items())

@@ -119,8 +119,8 @@ class StorageResults:
     @cached_property
     def capacity(self) -> int:
         """The capacity for comparing disks: the paper's, else the least that is enough, else the largest."""
-        here = self.compared()["capacity"].tolist()
-        enough = enough_of(without_requeueing(self.compared(self.mode)))
+        here = self.compared_runs()["capacity"].tolist()
+        enough = enough_of(without_requeueing(self.compared_runs(self.mode)))
         return _FOCUS if _FOCUS in here else enough if enough is not None else max(here, default=0)
 
     @property
@@ -133,7 +133,7 @@ class StorageResults:
         """Like `32 TB with 200 GB blocks`: what policies are compared on."""
         return f"{size(self.capacity)} {self.blocks}"
 
-    def compared(self, mode: str | None = None, **wanted: object) -> Rows:
+    def compared_runs(self, mode: str | None = None, **wanted: object) -> Rows:
         """Runs with split requests, without the baseline."""
         modes = {} if mode is None else {"mode": mode}
         return select(without_baseline(self.alike), split=self.split, **modes, **wanted)
@@ -155,7 +155,7 @@ class StorageResults:
         """By policy, what is known of a metric of the disks that are compared."""
         return known_values(self.compared_disks(mode, capacity), metric)
 
-    def missed(self, mode: str, capacity: int) -> dict[str, tuple[int, int]]:
+    def missed_requests(self, mode: str, capacity: int) -> dict[str, tuple[int, int]]:
         """By policy, failed and refused split requests of the run that has most of both together."""
         runs = select(self.alike, mode=mode, capacity=capacity, split=self.split)
         return {name: count_missed(rows) for name, rows in by_policy(runs, self.policies).items()}

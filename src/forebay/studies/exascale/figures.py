@@ -23,11 +23,11 @@ _THIN: Style = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2
 def figures_of(results: ExascaleResults) -> Iterator[Sketch]:
     """Every figure that the results allow."""
     others = any(results.has(name) for name in SETTINGS if name != BASE)
-    for draw in (waiting, each, who, assumed) if others else (waiting, each, who):
+    for draw in (waiting_hours, each, who, other_assumptions) if others else (waiting_hours, each, who):
         yield sketch(_TEXTS[draw.__name__], draw(results), months=results.months)
 
 
-def waiting(results: ExascaleResults) -> Figure:
+def waiting_hours(results: ExascaleResults) -> Figure:
     """Node-hours in I/O with every combination of decisions, by kind of job."""
     names = results.variants
     figure, (axes,) = panels(1, width=7.2, height=3.4)
@@ -53,7 +53,7 @@ def each(results: ExascaleResults) -> Figure:
     groups: list[tuple[str, str, Any, Sequence[Estimate], float]] = [
         ("alone", _BLUE, np.arange(count) - 0.19, list(results.alone().values()), 0.36),
         ("on top of the three others", _ORANGE, np.arange(count) + 0.19, list(results.last().values()), 0.36),
-        ("together", _GREY, [count], [results.won(ALL)], 0.5),
+        ("together", _GREY, [count], [results.hours_won(ALL)], 0.5),
     ]
     for _, colour, x, estimates, width in groups:
         half = [estimate.half / 1000 for estimate in estimates]
@@ -85,13 +85,13 @@ def who(results: ExascaleResults) -> Figure:
     return figure
 
 
-def assumed(results: ExascaleResults) -> Figure:
+def other_assumptions(results: ExascaleResults) -> Figure:
     """What all four decisions win under other assumptions."""
     names = [name for name in SETTINGS if results.has(name)]
     figure, grid = panels(2, columns=2, height=2.8)
     at = np.arange(len(names))[::-1]
     measures = (
-        ("thousand node-hours won a month", results.won, 1e-3),
+        ("thousand node-hours won a month", results.hours_won, 1e-3),
         ("won, % of the node-hours in I/O", results.share_won, 100),
     )
     for axes, (unit, measure, factor) in zip(grid, measures, strict=True):

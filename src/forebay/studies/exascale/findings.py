@@ -29,7 +29,7 @@ def won_table(results: ExascaleResults) -> Table:
     """What waits for I/O and what is won, for every combination of decisions."""
     rows = []
     for on in results.variants:
-        won, share = results.won(on), results.share_won(on)
+        won, share = results.hours_won(on), results.share_won(on)
         cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f}%"]
         rows.append([label(on), f"{results.hours(on=on).mean():,.0f}", *cells])
     heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
@@ -54,7 +54,7 @@ def sensitivity_table(results: ExascaleResults) -> Table:
     rows = []
     for name, setting in SETTINGS.items():
         if results.has(name):
-            won, share = (measure(ALL, setting=name) for measure in (results.won, results.share_won))
+            won, share = (measure(ALL, setting=name) for measure in (results.hours_won, results.share_won))
             cells = [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f} %"]
             rows.append([setting.label, f"{results.hours(setting=name).mean():,.0f}", *cells])
     heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
@@ -90,7 +90,7 @@ def conclusions(results: ExascaleResults) -> list[str]:
 
 def _whole(results: ExascaleResults) -> Iterator[str]:
     settings: Any = results.settings
-    before, won = Estimate.of(results.hours()), results.won(ALL)
+    before, won = Estimate.of(results.hours()), results.hours_won(ALL)
     rows = results.of()
     used = float((rows["compute_hours"].sum() + rows["io_hours"].sum()) / results.months)
     yield (
@@ -119,7 +119,7 @@ def _each(results: ExascaleResults) -> Iterator[str]:
             f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({single.interval}), "
             f"{added.mean:,.0f} on top of the three others ({added.interval}).{verdict}"
         )
-    apart, won = sum(e.mean for e in alone.values()), results.won(ALL).mean
+    apart, won = sum(e.mean for e in alone.values()), results.hours_won(ALL).mean
     if apart > 0:
         yield (
             f"Together they win {abs(100 * (won / apart - 1)):.0f} % {'less' if won < apart else 'more'} than the sum "
@@ -139,7 +139,7 @@ def _others(results: ExascaleResults) -> Iterator[str]:
     gains = []
     for name, setting in SETTINGS.items():
         if name != "base" and results.has(name):
-            won, share = results.won(ALL, setting=name).mean, results.share_won(ALL, setting=name).mean
+            won, share = results.hours_won(ALL, setting=name).mean, results.share_won(ALL, setting=name).mean
             gains.append(f"{setting.label} {won:,.0f} ({100 * share:.0f} % of I/O)")
     if gains:
         base = results.share_won(ALL).mean

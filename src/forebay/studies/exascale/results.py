@@ -83,24 +83,21 @@ class ExascaleResults:
             rows = select(rows, kind=kind)
         return np.array([rows["io_hours"][rows["month"] == m].sum() for m in months])
 
-    def won(self, on: str, *, setting: str = BASE, against: str = DEFAULT, kind: str | None = None) -> Estimate:
+    def hours_won(self, on: str, *, setting: str = BASE, against: str = DEFAULT) -> Estimate:
         """Node-hours a month that `on` saves, month by month with the same jobs."""
-        return Estimate.of(
-            self.hours(setting=setting, on=against, kind=kind) - self.hours(setting=setting, on=on, kind=kind)
-        )
+        return Estimate.of(self.hours(setting=setting, on=against) - self.hours(setting=setting, on=on))
 
     def share_won(self, on: str, *, setting: str = BASE) -> Estimate:
         """The same as a share of the node-hours that wait by default."""
-        before = self.hours(setting=setting)
-        return Estimate.of(1 - self.hours(setting=setting, on=on) / before)
+        return Estimate.of(1 - self.hours(setting=setting, on=on) / self.hours(setting=setting))
 
     def alone(self) -> dict[str, Estimate]:
         """What each decision wins when it is the only one."""
-        return {name: self.won(name) for name in DECISIONS}
+        return {name: self.hours_won(name) for name in DECISIONS}
 
     def last(self) -> dict[str, Estimate]:
         """What each decision adds to the three others."""
-        return {name: self.won(ALL, against=f"{WITHOUT}{name}") for name in DECISIONS}
+        return {name: self.hours_won(ALL, against=f"{WITHOUT}{name}") for name in DECISIONS}
 
     @property
     def kinds(self) -> list[str]:
@@ -111,9 +108,9 @@ class ExascaleResults:
         """Those of the assumed setting, in their order."""
         return distinct(select(self.runs, setting=BASE), "on")
 
-    def ratios(self, kind: str, *, on: str = ALL) -> Floats:
-        """I/O time of every decided job of a kind over what it has by default."""
-        before, after = self.of(), self.of(on=on)
+    def ratios(self, kind: str) -> Floats:
+        """I/O time of every decided job of a kind, with all decisions, over what it has by default."""
+        before, after = self.of(), self.of(on=ALL)
         chosen = (before["kind"] == kind) & (before["decided"] == 1) & (before["io_hours"] > 0)
         ratios: Floats = after["io_hours"][chosen] / before["io_hours"][chosen]
         return ratios

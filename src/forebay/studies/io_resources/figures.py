@@ -105,7 +105,7 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
         *((slowdown_and_idle,) if results.study == "osts" else ()),
     )
     for draw in (curves_by_class, class_regressions, robustness) if results.study == "robustness" else compared:
-        if (figure := draw(subject)) and figure.axes:
+        if (figure := draw(subject)).axes:
             yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 

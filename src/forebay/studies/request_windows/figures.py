@@ -12,7 +12,17 @@ from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
 from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
-from forebay.show.figures.sheet import Sketch, Style, draw_panels, legend_above, panels, read_texts, sketch
+from forebay.show.figures.sheet import (
+    WIDTH,
+    Sketch,
+    Style,
+    blank_sheet,
+    draw_panels,
+    legend_above,
+    panels,
+    read_texts,
+    sketch,
+)
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.learning import BIN
@@ -49,7 +59,7 @@ def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
         "stays": STAYS,
     }
     for draw in (heat, spread, confusions, precision, concurrent, tuners, demand, schedulers):
-        if (figure := draw(results)) and figure.axes:
+        if (figure := draw(results)).axes:
             yield sketch(_TEXTS[draw.__name__], figure, **values)
 
 
@@ -168,12 +178,10 @@ def confusions(results: RequestWindowsResults) -> Figure:
     return draw_panels(detectors(results), draw, ylabel="detected", xlabel="true pattern", columns=4, height=2.15)
 
 
-def precision(results: RequestWindowsResults) -> Figure | None:
+def precision(results: RequestWindowsResults) -> Figure:
     """Fig. 4: an instance a column, how often the best window is taken above, what that is worth below."""
     letters = results.instances()
     names = [way.tuner for way in results.ways() if not way.similar and way.tuner.partition(":")[0] == study.GREEDY]
-    if not letters or not names:
-        return None
     looks = looks_of(names, "tuners")
 
     def draw(axes: Axes, column: str, letter: str) -> None:
@@ -187,7 +195,7 @@ def precision(results: RequestWindowsResults) -> Figure | None:
             axes.set_xlabel("steps")
 
     return draw_panels(
-        product(("precision", "share"), letters),
+        product(("precision", "share"), letters if names else ()),
         draw,
         ylabel=(_PRECISION, _SHARE),
         columns=len(letters),
@@ -197,12 +205,10 @@ def precision(results: RequestWindowsResults) -> Figure | None:
     )
 
 
-def concurrent(results: RequestWindowsResults) -> Figure | None:
+def concurrent(results: RequestWindowsResults) -> Figure:
     """Fig. 5: instances that take turns, under epsilon 0.1 and under forebay."""
     letters = results.instances()
-    names = [name for name in (study.TENTH, study.FOREBAY) if results.learned_together(name).size]
-    if not letters or not names:
-        return None
+    names = [name for name in (study.TENTH, study.FOREBAY) if letters and results.learned_together(name).size]
 
     def draw(axes: Axes, name: str, column: str) -> None:
         learned = results.learned_together(name)
@@ -222,17 +228,17 @@ def concurrent(results: RequestWindowsResults) -> Figure | None:
         height=1.9,
         legend=legend,
     )
-    floor = min(axes.get_ylim()[0] for axes in figure.axes[1::2])
+    floor = min((axes.get_ylim()[0] for axes in figure.axes[1::2]), default=95)
     for axes in figure.axes[1::2]:
         axes.set_ylim(min(floor, 95), 100.5)
     return figure
 
 
-def tuners(results: RequestWindowsResults) -> Figure | None:
+def tuners(results: RequestWindowsResults) -> Figure:
     """All tuners over all situations: what is lost so far, share of the best, precision, and the losses' spread."""
     learned = {way: results.learned_alone(way) for way in results.ways()}
     if not learned:
-        return None
+        return blank_sheet(WIDTH, 1)
     plain = looks_of(dict.fromkeys(way.tuner for way in learned), "tuners")
     looks = {way: LOOKS["ways"]["after-similar"] if way.similar else plain[way.tuner] for way in learned}
     figure, (regret, share, hits, spread) = panels(4, columns=2, height=2.3)
@@ -258,12 +264,10 @@ def _draw_line(
     axes.plot(at, factor * values, markevery=max(1, at.size // marks), **look.style() | how)
 
 
-def demand(results: RequestWindowsResults) -> Figure | None:
+def demand(results: RequestWindowsResults) -> Figure:
     """A column for each instance; a row for each kind of demand, a colour for each reward."""
     rows = results.demanded
     letters = {k: n for k, n in results.instances().items() if (rows["experiment"] == n).any()}
-    if not letters:
-        return None
     names = distinct(rows, "tuner")
     widths = {name: _WIDTHS[min(place, len(_WIDTHS) - 1)] for place, name in enumerate(names[::-1])}
     looks = looks_of(distinct(rows, "reward"), "rewards")
@@ -287,6 +291,6 @@ def demand(results: RequestWindowsResults) -> Figure | None:
             *(Line2D([], [], color=INK, linewidth=w, label=study.tuner_label(name)) for name, w in widths.items()),
         ],
     )
-    for axes in figure.axes[:: len(letters)]:
+    for axes in figure.axes[:: max(len(letters), 1)]:
         axes.set_ylim(top=100.5)
     return figure

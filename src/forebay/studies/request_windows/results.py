@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.toml import load_toml
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.model.units import plural
@@ -27,29 +29,11 @@ STEADY, BURSTS, THINKING = DEMANDS = "steady", "bursts", "thinking"
 """Always full; full for a part of the period that changes; from processes that think for a time that changes."""
 FIFO, TWINS = "fifo", "twins"
 
+PAPER = load_toml(Path(__file__).with_name("paper.toml"))
 INSTANCES = {
-    "A": Experiment(
-        nodes=8, workload=Workload(processes=128, pattern="shared-strided", operation="read", request=32 * KIB)
-    ),
-    "B": Experiment(
-        nodes=2, workload=Workload(processes=128, pattern="shared-contiguous", operation="write", request=32 * KIB)
-    ),
-    "C": Experiment(
-        nodes=8, workload=Workload(processes=512, pattern="shared-contiguous", operation="read", request=32 * KIB)
-    ),
+    letter: Experiment(nodes=instance["nodes"], workload=Workload(**instance["workload"], request=32 * KIB))
+    for letter, instance in PAPER["instances"].items()
 }
-"""Those of section 6.1, by the paper's letters."""
-PAPER_SHARES = {"A": (0.87, 1.00), "B": (0.79, 0.99), "C": (0.95, 0.97)}
-"""Of the best window's performance in the first and in the last bin, with epsilon 0.15."""
-PAPER_PRECISION = {
-    "read": (98.0, 99.9, 100.0, 100.0),
-    "write": (53.8, 97.9, 100.0, 100.0),
-    "total": (53.8, 98.9, 100.0, 100.0),
-    "file-per-process": (100.0, 100.0, 100.0, 100.0),
-    "shared-contiguous": (54.7, 98.0, 100.0, 100.0),
-    "shared-strided": (53.8, 98.9, 100.0, 100.0),
-}
-"""Tables 1 and 2: least, mean, median and greatest of the experiments, in percent."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

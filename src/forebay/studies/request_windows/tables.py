@@ -1,5 +1,6 @@
 """The tables of the report, as text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def instance_records(results: RequestWindowsResults) -> list[Record]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
     table = []
     for letter, number in results.instances().items():
-        paper_first, paper_last = study.PAPER_SHARES[letter]
+        paper_first, paper_last = study.PAPER["shares"][letter]
         for way in results.ways():
             rows = select(results.learned_alone(way), experiment=number)
             share, hits = study.over_steps(rows, "share")[1], study.over_steps(rows, "precision")[1]
@@ -131,7 +132,7 @@ def instance_records(results: RequestWindowsResults) -> list[Record]:
 
 def precision_records(results: RequestWindowsResults) -> list[Record]:
     """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
-    columns, paper = ("least", "mean", "median", "greatest"), study.PAPER_PRECISION
+    columns, paper = ("least", "mean", "median", "greatest"), study.PAPER["precision"]
     heads = ("set", "classifier", "of", *columns, *(f"paper_{name}" for name in columns))
     return [
         dict(zip(heads, (of, by, name, *shares, *(paper[name] if of == SEEN else _UNKNOWN)), strict=True))
@@ -213,7 +214,7 @@ def precision_table(results: RequestWindowsResults) -> Table:
     by_set = {key: precisions(results.detected, *key) for key in sets}
     rows = [
         (study.SHORT.get(name, name), _four(paper), *(_four(by_set[key].get(name)) for key in sets))
-        for name, paper in study.PAPER_PRECISION.items()
+        for name, paper in study.PAPER["precision"].items()
         if any(name in figures for figures in by_set.values())
     ]
     heads = ("", "paper", *(f"{by}, {of}" for of, by in sets))
@@ -308,7 +309,7 @@ def classifier_table() -> Table:
     return Table.of("The classifiers that come with Forebay, when they were trained: periods recognised", rows)
 
 
-def _four(values: tuple[float, ...] | None) -> str:
+def _four(values: Sequence[float] | None) -> str:
     return " / ".join(f"{v:.1f}".removesuffix(".0") for v in values) if values else _NONE
 
 
