@@ -60,6 +60,14 @@ def number(value: Any) -> str:
     return f"{float(value):.2f}".replace("-0.00", "0.00")
 
 
+def format_finite(value: float, how: str) -> str:
+    """
+    >>> format_finite(2.5, "{:.2f} s"), format_finite(float("nan"), "{:.2f} s")
+    ('2.50 s', '–')
+    """
+    return how.format(value) if np.isfinite(value) else "–"
+
+
 def compare(after: str, before: str) -> str:
     """
     >>> compare("3", "4"), compare("3", "3")

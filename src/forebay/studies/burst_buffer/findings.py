@@ -299,11 +299,9 @@ def _common_effects(results: StorageResults, metric: str) -> list[tuple[list[str
     """Cohen's d by the correct rules and by StorAlloc's, among the policies that have both."""
     tables = [study.cohens_table(results, metric, mode) for mode in _AFTER_AND_BEFORE]
     common = set.intersection(*(set(names) for names, _ in tables))
-    kept = []
-    for names, table in tables:
-        rows = [i for i, name in enumerate(names) if name in common]
-        kept.append(([names[i] for i in rows], table[np.ix_(rows, rows)]))
-    return kept
+    kept = [[i for i, name in enumerate(names) if name in common] for names, _ in tables]
+    pairs = zip(tables, kept, strict=True)
+    return [([names[i] for i in rows], table[np.ix_(rows, rows)]) for (names, table), rows in pairs]
 
 
 def _missed_change(results: StorageResults) -> Iterator[str]:

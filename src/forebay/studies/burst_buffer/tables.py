@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.phrases import MODES, describe_splitting, number, size
+from forebay.show.phrases import MODES, describe_splitting, format_finite, number, size
 from forebay.show.report import Table
 from forebay.show.rows import Record, distinct, finite, group, records, select
 from forebay.studies.burst_buffer.results import BEST, KEY, METRICS, OPTIMAL, StorageResults, effects
@@ -69,15 +69,11 @@ def _row(run: Record, crowd: tuple[float, ...]) -> dict[str, str]:
         "requeue": "yes" if run["tries"] else "no",
         "bytes served": f"{100 * run['allocated_share']:.2f} %",
         **{head: f"{run[name]:,}" if counted else "–" for head, name in _COUNTS.items()},
-        "fullest disk": _format_finite(100 * use, "{:.1f} %"),
-        "mean use": _format_finite(100 * mean, "{:.2f} %"),
-        "most on a disk": _format_finite(most, "{:.0f}"),
-        "mean slowdown": _format_finite(run["mean_slowdown"], "{:.3f}"),
+        "fullest disk": format_finite(100 * use, "{:.1f} %"),
+        "mean use": format_finite(100 * mean, "{:.2f} %"),
+        "most on a disk": format_finite(most, "{:.0f}"),
+        "mean slowdown": format_finite(run["mean_slowdown"], "{:.3f}"),
     }
-
-
-def _format_finite(value: float, how: str) -> str:
-    return how.format(value) if np.isfinite(value) else "–"
 
 
 def _crowds(results: StorageResults) -> dict[tuple[Any, ...], tuple[float, ...]]:

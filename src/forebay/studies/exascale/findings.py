@@ -12,7 +12,7 @@ from forebay.show.rows import Record, group, records, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.figures import figures_of
-from forebay.studies.exascale.results import ALL, DEFAULT, LABELS, Estimate, ExascaleResults, label
+from forebay.studies.exascale.results import ALL, BASE, DEFAULT, LABELS, Estimate, ExascaleResults, label
 
 LEFT_OUT = (
     "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
@@ -138,7 +138,7 @@ def _others(results: ExascaleResults) -> Iterator[str]:
             )
     gains = []
     for name, setting in SETTINGS.items():
-        if name != "base" and results.has(name):
+        if name != BASE and results.has(name):
             won, share = results.hours_won(ALL, setting=name).mean, results.share_won(ALL, setting=name).mean
             gains.append(f"{setting.label} {won:,.0f} ({100 * share:.0f} % of I/O)")
     if gains:

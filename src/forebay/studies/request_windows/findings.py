@@ -1,6 +1,7 @@
 """The findings, computed from the results; what was not run is left out. And the report with them."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,12 +56,11 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
         f"situations and loses more than that in {(best < -NOTABLE).sum()}. The best that a window does is "
         f"{percent(gains.max())} ({high}), the worst {percent(gains.min())} ({low})."
     )
-    medians: dict[str, float] = {}
-    for pattern in results.values_of("pattern"):
-        for operation in results.values_of("operation"):
-            chosen = results.find_experiments(pattern=pattern, operation=operation)
-            if chosen.size:
-                medians[f"{study.SHORT[pattern]} {operation}s"] = float(np.median(best[chosen]))
+    medians = {
+        f"{study.SHORT[pattern]} {operation}s": float(np.median(best[chosen]))
+        for pattern, operation in product(results.values_of("pattern"), results.values_of("operation"))
+        if (chosen := results.find_experiments(pattern=pattern, operation=operation)).size
+    }
     order = sorted(medians, key=lambda name: -medians[name])
     yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
     single = results.find_experiments(nodes=1)
@@ -86,11 +86,11 @@ def _describe_place(results: RequestWindowsResults, experiment: int, window: int
 
 def _detection(results: RequestWindowsResults) -> Iterator[str]:
     right = {key: tables.format_accuracy(confusion(results.detected, *key)) for key in tables.detectors(results)}
-    parts = []
-    for by in CLASSIFIERS:
-        shares = [f"{right[of, by]} {periods}" for of, periods in _SETS.items() if (of, by) in right]
-        if shares:
-            parts.append(f"the {by} recognises {join_names(shares)}")
+    parts = [
+        f"the {by} recognises {join_names(shares)}"
+        for by in CLASSIFIERS
+        if (shares := [f"{right[of, by]} {periods}" for of, periods in _SETS.items() if (of, by) in right])
+    ]
     if parts:
         yield f"Of access patterns, {' and '.join(parts)} (paper: 99.82 %, sizes seen in training)."
 
@@ -275,7 +275,8 @@ def _paper_instances(results: RequestWindowsResults) -> list[Record]:
 
 def _window_shares(results: RequestWindowsResults, experiment: int) -> Any:
     """The mean bandwidth of each window as a share of the best."""
-    means = np.array([sample.mean() for sample in results.samples()[experiment]])
+    samples = study.samples_of(results.periods, len(results.experiments), results.windows)
+    means = np.array([sample.mean() for sample in samples[experiment]])
     return means / means.max()
 
 

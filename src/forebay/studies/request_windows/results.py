@@ -93,10 +93,6 @@ class RequestWindowsResults:
                 over[name] = _means(rows, count) / _means(beside, count)
         return over | {TWINS: self.gains().max(axis=1) + 1}
 
-    def samples(self) -> list[list[Floats]]:
-        """For each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
-        return samples_of(self.periods, len(self.experiments), self.windows)
-
     def ways(self) -> list[Way]:
         """In the order asked for; one that heard of others comes right after itself."""
         learned = select(self.learned, together=False)
@@ -121,7 +117,7 @@ class RequestWindowsResults:
 
     def find_experiments(self, **wanted: object) -> NDArray[np.int64]:
         """Places of the experiments that have these values: of `nodes` or of anything that a workload has."""
-        chosen = [all(_value(e, k) == v for k, v in wanted.items()) for e in self.experiments]
+        chosen = [all(value_of(e, k) == v for k, v in wanted.items()) for e in self.experiments]
         return np.flatnonzero(chosen)
 
     def describe_experiment(self, number: int) -> str:
@@ -132,7 +128,7 @@ class RequestWindowsResults:
 
     def values_of(self, name: str) -> list[Any]:
         """All that there are, in the order in which they come."""
-        return list(dict.fromkeys(_value(e, name) for e in self.experiments))
+        return list(dict.fromkeys(value_of(e, name) for e in self.experiments))
 
 
 def find_instances(experiments: Sequence[Experiment]) -> dict[str, int]:
@@ -233,5 +229,6 @@ def percent(share: float, digits: int = 0) -> str:
     return ("0" if float(text) == 0 else text) + " %"
 
 
-def _value(experiment: Experiment, name: str) -> Any:
+def value_of(experiment: Experiment, name: str) -> Any:
+    """`nodes`, or anything that a workload has."""
     return experiment.nodes if name == "nodes" else getattr(experiment.workload, name)

@@ -1,6 +1,7 @@
 """The tables of the report, as text."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from forebay.model.service_time import FITTED
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
 from forebay.profile.pattern_detector import shipped_detector
+from forebay.show.phrases import format_finite
 from forebay.show.report import Table
 from forebay.show.rows import Record, records, select
 from forebay.studies.request_windows import results as study
@@ -108,25 +110,13 @@ def tuner_records(results: RequestWindowsResults) -> list[Record]:
 def instance_records(results: RequestWindowsResults) -> list[Record]:
     """For the paper's instances: share of the best and precision in the first and the last bin."""
     table = []
-    for letter, number in results.instances().items():
-        paper_first, paper_last = study.PAPER["shares"][letter]
-        for way in results.ways():
-            rows = select(results.learned_alone(way), experiment=number)
-            share, hits = study.over_steps(rows, "share")[1], study.over_steps(rows, "precision")[1]
-            is_paper = way == Way(PAPERS)
-            table.append(
-                {
-                    "instance": letter,
-                    "tuner": way.tuner,
-                    "similar": "yes" if way.similar else "no",
-                    "first_share": float(share[0]),
-                    "last_share": float(share[-1]),
-                    "first_precision": float(hits[0]),
-                    "last_precision": float(hits[-1]),
-                    "paper_first_share": paper_first if is_paper else float("nan"),
-                    "paper_last_share": paper_last if is_paper else float("nan"),
-                }
-            )
+    for (letter, number), way in product(results.instances().items(), results.ways()):
+        row: Record = {"instance": letter, "tuner": way.tuner, "similar": "yes" if way.similar else "no"}
+        for column in ("share", "precision"):
+            _, values = study.over_steps(select(results.learned_alone(way), experiment=number), column)
+            row |= {f"first_{column}": float(values[0]), f"last_{column}": float(values[-1])}
+        first, last = study.PAPER["shares"][letter] if way == Way(PAPERS) else _UNKNOWN[:2]
+        table.append(row | {"paper_first_share": first, "paper_last_share": last})
     return table
 
 
@@ -163,16 +153,8 @@ def detectors(results: RequestWindowsResults) -> list[tuple[str, str]]:
 
 
 def _situation(results: RequestWindowsResults, number: int) -> Record:
-    e = results.experiments[number]
-    w = e.workload
-    return {
-        "experiment": number,
-        "pattern": w.pattern,
-        "operation": w.operation,
-        "request": w.request,
-        "nodes": e.nodes,
-        "processes": w.processes,
-    }
+    columns = ("pattern", "operation", "request", "nodes", "processes")
+    return {"experiment": number} | {name: study.value_of(results.experiments[number], name) for name in columns}
 
 
 _NONE = "–"
@@ -245,12 +227,12 @@ def tuner_table(results: RequestWindowsResults) -> Table:
         {
             "tuner": Way(r["tuner"], r["similar"] == "yes").label,
             f"lost after {results.steps} steps": f"{r['regret']:.2f}",
-            "of epsilon 0.1's": _finite(r["of_epsilon_0.1"], "{:.2f}"),
-            "at most half of it in": _finite(100 * r["situations_at_most_half"], "{:.0f} % of situations"),
+            "of epsilon 0.1's": format_finite(r["of_epsilon_0.1"], "{:.2f}"),
+            "at most half of it in": format_finite(100 * r["situations_at_most_half"], "{:.0f} % of situations"),
             "most lost in a situation": f"{r['largest_regret']:.1f}",
             "last share": f"{100 * r['share']:.2f} %",
             "last precision": f"{100 * r['precision']:.0f} %",
-            f"{100 * study.NEAR:.0f} % from step": _finite(r["reached"], "{:.0f}"),
+            f"{100 * study.NEAR:.0f} % from step": format_finite(r["reached"], "{:.0f}"),
         }
         for r in sorted(tuner_records(results), key=lambda row: row["regret"])
     ]
@@ -311,7 +293,3 @@ def classifier_table() -> Table:
 
 def _four(values: Sequence[float] | None) -> str:
     return " / ".join(f"{v:.1f}".removesuffix(".0") for v in values) if values else _NONE
-
-
-def _finite(value: float, how: str) -> str:
-    return how.format(value) if np.isfinite(value) else _NONE

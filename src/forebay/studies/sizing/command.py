@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.show.options import Json, Plot, Seed, Workers, policy_list
+from forebay.show.options import Json, Plot, Seed, Workers, parse_quantity, policy_list
 
 if TYPE_CHECKING:
     from forebay.simulate.storage.rules import Rules
@@ -94,13 +94,11 @@ def _parse_bytes(option: str, text: str) -> int:
     from forebay.model.system import MOST_BYTES
     from forebay.model.units import parse_size, require_unit
 
-    try:
-        size = parse_size(require_unit(text))
-    except ValueError as error:
-        raise BadInput(option, str(error)) from None
-    if not 1 <= size <= MOST_BYTES:
-        raise BadInput(option, f"must be between 1 byte and {MOST_BYTES:.0e}, not {text!r}")
-    return int(size)
+    def parse(text: str) -> float:
+        return parse_size(require_unit(text))
+
+    rule = f"must be between 1 byte and {MOST_BYTES:.0e}"
+    return int(parse_quantity(option, text, parse, lambda size: 1 <= size <= MOST_BYTES, rule))
 
 
 def _print(origin: str, sizings: list[Sizing], rules: Rules) -> None:

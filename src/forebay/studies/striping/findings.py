@@ -25,16 +25,14 @@ def mean_records(results: StripingResults) -> list[Record]:
     records = []
     for panel, runs in group(results.runs, _PANEL):
         layouts, used = np.unique(runs[["stripe_count", "stripe_size"]], return_counts=True)
-        count, size = layouts[np.argmax(used)].tolist()
         means = {
             "repetitions": int(runs.size),
             "throughput": float(runs["throughput"].mean()),
             "deviation": float(runs["throughput"].std()),
             "expected": float(runs["expected"].mean()),
-            "stripe_count": count,
-            "stripe_size": size,
         }
-        records.append(panel | means)
+        layout = dict(zip(("stripe_count", "stripe_size"), layouts[np.argmax(used)].tolist(), strict=True))
+        records.append(panel | means | layout)
     return records
 
 
@@ -82,9 +80,7 @@ def policy_label(policy: str) -> str:
 
 def describe_place(gain: study.Gain) -> str:
     """With how many processes, or beside how much of FIO, the gain is largest."""
-    if gain.fio:
-        return f"FIO on {gain.fio} of 4"
-    return f"{gain.processes:,} process{'' if gain.processes == 1 else 'es'}"
+    return f"FIO on {gain.fio} of 4" if gain.fio else plural(gain.processes, "process")
 
 
 def noise_table(results: StripingResults) -> Table:
