@@ -224,16 +224,15 @@ _DEFAULT, _OTHER = "#0072B2", FAINT
 
 def draw_usage(usage: Usage, out: Path) -> Path:
     """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale."""
-    kinds = (
-        ("OSTs of a run", "OSTs that the run used", usage.default_count, "one", DEFAULT_COUNT),
-        ("stripe size", "stripe size", usage.default_size, "1 MiB", DEFAULT_SIZE),
-    )
     counts, sizes = usage.stripe_counts, usage.stripe_sizes
     labels = [b.label for b in counts], [format_binary(b.low).replace(" ", "\n") for b in sizes]
+    kinds = (
+        ("OSTs of a run", "OSTs that the run used", counts, labels[0], usage.default_count, "one", DEFAULT_COUNT),
+        ("stripe size", "stripe size", sizes, labels[1], usage.default_size, "1 MiB", DEFAULT_SIZE),
+    )
     with house_style():
         figure, grid = panels(2, columns=2, height=3.0)
-        every = zip(grid, kinds, (counts, sizes), labels, strict=True)
-        for axes, (what, xlabel, share, value, default), bins, names in every:
+        for axes, (what, xlabel, bins, names, share, value, default) in zip(grid, kinds, strict=True):
             _draw_bins(axes, bins, names, default)
             known = "no run tells" if share is None else f"{format_share(share)} of the runs have {value}"
             axes.set(title=f"{what}: {known}", xlabel=xlabel)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.model.errors import BadInput
 from forebay.show.options import Seed, policy_list
 from forebay.studies.command import StudyCommand
 
@@ -32,13 +31,11 @@ def build(
     from forebay.decide.registry import policies
     from forebay.studies.striping.experiment import NUMBERS, StripingStudy, noise_cases, paper_panels
 
-    if policy is not None and not policy.strip(", "):
-        raise BadInput("--policy", "names no policy")
     return StripingStudy(
         panels=paper_panels(),
         cases=noise_cases() if noise else {},
         assumed=NUMBERS,
-        policies=policy_list("stripe", policy) if policy else [p for p in _POLICIES if p in policies("stripe")],
+        policies=[p for p in _POLICIES if p in policies("stripe")] if policy is None else policy_list("stripe", policy),
         repetitions=repetitions,
         seeds=noise_seeds,
         seed=seed,
