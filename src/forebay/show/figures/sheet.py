@@ -154,6 +154,16 @@ def sketch(text: Mapping[str, str], figure: Figure, **values: object) -> Sketch:
     return Sketch(**{key: template.format(**values) for key, template in text.items()}, figure=figure)
 
 
+def sketch_each(
+    module: str, draws: Iterable[Callable[[Any], Figure]], subject: object, **values: object
+) -> Iterator[Sketch]:
+    """What each of `draws` makes of the subject, if it has panels, with the texts under the function's name."""
+    texts = read_texts(module)
+    for draw in draws:
+        if (figure := draw(subject)).axes:
+            yield sketch(texts[draw.__name__], figure, **values)
+
+
 def write(figure: Figure, path: Path) -> Path:
     """As PDF if the suffix of `path` says so, else as PNG."""
     kind = "pdf" if path.suffix.lower() == ".pdf" else "png"

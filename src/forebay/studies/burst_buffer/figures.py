@@ -15,13 +15,12 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFor
 
 from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
-from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
 from forebay.show.rows import Floats, Rows, distinct, finite, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS, StorageResults
 
-_TEXTS = read_texts(__file__)
 _MOST = "most allocations at once"
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 _GOLDEN = 0.6180339887  # multiples of it, less their whole parts, are spread evenly however many there are
@@ -51,9 +50,8 @@ def figures_of(results: StorageResults) -> Iterator[Sketch]:
         "full": _describe_full(results),
         "most": _describe_most(results),
     }
-    for draw in (shares, disk_use, fairness, mean_effects, max_effects, missed_requests, by_node, by_kind, slowdowns):
-        if (figure := draw(results)).axes:
-            yield sketch(_TEXTS[draw.__name__], figure, **values)
+    of_disks = (disk_use, fairness, mean_effects, max_effects)
+    return sketch_each(__file__, (shares, *of_disks, missed_requests, by_node, by_kind, slowdowns), results, **values)
 
 
 def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
@@ -290,10 +288,9 @@ def _draw_strips(
 def _describe_full(results: StorageResults) -> str:
     """Who filled a disk to the last byte at the capacity for comparisons."""
     parts = []
-    for mode in results.modes:
-        if results.compared_disks(mode):
-            full = [name for name, use in results.samples(mode, "max_use").items() if use.max() >= 1]
-            parts.append(f"{join_names(full) or 'no policy'} ({_title(mode)})")
+    for mode in (mode for mode in results.modes if results.compared_disks(mode)):
+        full = [name for name, use in results.samples(mode, "max_use").items() if use.max() >= 1]
+        parts.append(f"{join_names(full) or 'no policy'} ({_title(mode)})")
     return f" With {size(results.capacity)}, disks get full under {' and under '.join(parts)}." if parts else ""
 
 

@@ -9,12 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from forebay.show.figures.looks import FAINT, INK
-from forebay.show.figures.sheet import Sketch, Style, legend_above, panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, legend_above, panels, printable, sketch_each
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS
 from forebay.studies.exascale.results import ALL, BASE, LABELS, Estimate, ExascaleResults, label
 
-_TEXTS = read_texts(__file__)
 _BLUE, _ORANGE, _GREY = "#0072B2", "#E69F00", "#666666"
 _COLOURS = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 _THIN: Style = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2}, "zorder": 2}
@@ -23,8 +22,8 @@ _THIN: Style = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2
 def figures_of(results: ExascaleResults) -> Iterator[Sketch]:
     """Every figure that the results allow."""
     others = any(results.has(name) for name in SETTINGS if name != BASE)
-    for draw in (waiting_hours, each, who, other_assumptions) if others else (waiting_hours, each, who):
-        yield sketch(_TEXTS[draw.__name__], draw(results), months=results.months)
+    draws = (waiting_hours, each, who, *((other_assumptions,) if others else ()))
+    return sketch_each(__file__, draws, results, months=results.months)
 
 
 def waiting_hours(results: ExascaleResults) -> Figure:

@@ -19,12 +19,11 @@ from forebay.profile.curve_shapes import Shape, class_curves, classify
 from forebay.show.figures import looks, scales
 from forebay.show.figures.looks import FAINT, INK, Band, Look, key
 from forebay.show.figures.scales import Bands
-from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
+from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import join_names
 from forebay.show.rows import Floats, Mask, finite
 from forebay.studies.io_resources.results import CLASS, GREEDY, TRUE, Bin, Results
 
-_TEXTS = read_texts(__file__)
 _LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
 _SLOWDOWN = "mean I/O slowdown (times)"
 _RHO_IO = r"slowdown from the allocation, $\rho_{\mathrm{io}}$ (times)"
@@ -104,9 +103,8 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
         *(curves_by_class, mean_slowdown, spread, occupancy, low_and_high, two_causes, idle_time, class_regressions),
         *((slowdown_and_idle,) if results.study == "osts" else ()),
     )
-    for draw in (curves_by_class, class_regressions, robustness) if results.study == "robustness" else compared:
-        if (figure := draw(subject)).axes:
-            yield sketch(_TEXTS[draw.__name__], figure, **values)
+    draws = (curves_by_class, class_regressions, robustness) if results.study == "robustness" else compared
+    return sketch_each(__file__, draws, subject, **values)
 
 
 def leaders(subject: Subject, metric: str) -> str:
@@ -137,7 +135,7 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
     """Mean, 10th and 90th percentile of the chosen runs' values in every bin that has any."""
     points = []
     for bin_ in results.bins:
-        sample = finite(values[chosen & results.within(bin_.low, bin_.high)])
+        sample = finite(values[chosen & results.within(*bin_)])
         if sample.size:
             points.append((bin_.middle, sample.mean(), *np.percentile(sample, (10, 90))))
     return Band(*np.array(points, dtype=float).reshape(-1, 4).T)
@@ -238,7 +236,7 @@ def two_causes(subject: Subject) -> Figure:
 def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
     """Regressions of the metric, cut off at the `least` value that it can have."""
     results = subject.results
-    binned = np.logical_or.reduce([results.within(b.low, b.high) for b in results.bins], initial=False)
+    binned = np.logical_or.reduce([results.within(*b) for b in results.bins], initial=False)
     # Degree 4 is the least that follows tcpu, whose rho_io stays 1 up to some load and climbs from there.
     degree = min(4, len(results.bins_of(binned)) - 1)
     every = {name: results.runs[results.select(name, subject.placer) & binned] for name in subject.allocators}
@@ -282,7 +280,7 @@ def low_and_high(subject: Subject) -> Figure:
     names = list(subject.allocators)
 
     def draw(axes: Axes, metric: str, title: str) -> None:
-        masks = [subject.results.select(name, subject.placer) & ranges[title] for name in names]
+        masks = [results.select(name, subject.placer) & ranges[title] for name in names]
         values = results.runs[metric]
         looks.boxes(axes, {name: values[mask] for name, mask in zip(names, masks, strict=True)}, subject.allocators)
         scales.slowdown_axis(axes, float(finite(values[results.select(place=subject.placer)]).max(initial=1.0)))
@@ -325,10 +323,10 @@ def spread(subject: Subject) -> Figure:
     """Figure 6: I/O-spread of the placements at a medium load, a panel for each of three allocators."""
     results = subject.results
     near = nearest_bin(results, results.select(), _SPREAD_LOAD)
-    at_load = results.within(near.low, near.high) if near else results.select()
+    at_load = results.within(*near) if near else results.select()
 
     def draw(axes: Axes, allocate: str) -> None:
-        masks = {place: subject.results.select(allocate, place) & at_load for place in subject.placers}
+        masks = {place: results.select(allocate, place) & at_load for place in subject.placers}
         looks.boxes(axes, {p: results.runs["io_spread"][mask] for p, mask in masks.items()}, subject.placers)
         axes.set_title(printable(allocate), loc="left")
         _share_axis(axes, 1.0)
@@ -346,7 +344,7 @@ def occupancy(subject: Subject) -> Figure:
 
     def draw(axes: Axes, bin_: Bin) -> None:
         for place, look in subject.placers.items():
-            rows = results.occupancy[subject.results.select(allocate, place) & results.within(bin_.low, bin_.high)]
+            rows = results.occupancy[results.select(allocate, place) & results.within(*bin_)]
             if len(rows):
                 looks.draw_band(axes, looks.mean_of_rows(rows), look)
         axes.set_title(f"I/O load {_describe_bin(bin_)}", loc="left")

@@ -57,7 +57,7 @@ class Results:
 
     def bins_of(self, chosen: Mask) -> list[Bin]:
         """The bins that hold any of the chosen runs."""
-        return [bin_ for bin_ in self.bins if (chosen & self.within(bin_.low, bin_.high)).any()]
+        return [bin_ for bin_ in self.bins if (chosen & self.within(*bin_)).any()]
 
     def allocators(self) -> list[str]:
         """In the order in which they were asked for."""
@@ -72,7 +72,7 @@ class Results:
         for curves, allocate, place in distinct(self.runs, "curves", "allocate", "place"):
             chosen = self.select(allocate=allocate, place=place, curves=curves)
             for bin_ in self.bins:
-                runs = self.runs[chosen & self.within(bin_.low, bin_.high)]
+                runs = self.runs[chosen & self.within(*bin_)]
                 if runs.size:
                     row = {"allocate": allocate, "place": place, "curves": curves}
                     row |= {"load_low": bin_.low, "load_high": bin_.high, "sets": int(runs.size)}

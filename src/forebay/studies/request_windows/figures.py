@@ -12,17 +12,7 @@ from matplotlib.lines import Line2D
 
 from forebay.model.units import plural
 from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
-from forebay.show.figures.sheet import (
-    WIDTH,
-    Sketch,
-    Style,
-    blank_sheet,
-    draw_panels,
-    legend_above,
-    panels,
-    read_texts,
-    sketch,
-)
+from forebay.show.figures.sheet import WIDTH, Sketch, Style, blank_sheet, draw_panels, legend_above, panels, sketch_each
 from forebay.show.phrases import format_binary, join_names
 from forebay.show.rows import Floats, Rows, distinct, select
 from forebay.simulate.requests.learning import BIN
@@ -32,7 +22,6 @@ from forebay.studies.request_windows.detection import confusion
 from forebay.studies.request_windows.results import RequestWindowsResults, Way, percent
 from forebay.studies.request_windows.tables import detectors, format_accuracy
 
-_TEXTS = read_texts(__file__)
 _REWARD_LABELS = {"bandwidth": "reward: bandwidth", "demand": "reward: bandwidth over demand"}
 _SETS = {study.SEEN: "the study's situations", study.UNSEEN: "other sizes"}
 _CLASSES = ("FPP", "SC", "SS")
@@ -58,9 +47,8 @@ def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
         "thinks": join_names([f"{1e3 * think:g}" for think in THINKS]),
         "stays": STAYS,
     }
-    for draw in (heat, spread, confusions, precision, concurrent, tuners, demand, schedulers):
-        if (figure := draw(results)).axes:
-            yield sketch(_TEXTS[draw.__name__], figure, **values)
+    draws = (heat, spread, confusions, precision, concurrent, tuners, demand, schedulers)
+    return sketch_each(__file__, draws, results, **values)
 
 
 def heat(results: RequestWindowsResults) -> Figure:
