@@ -61,7 +61,10 @@ class Journal:
         number = min(self.last, _count(query, "number", self.last) or self.last)
         match path.split("/")[1:]:
             case ["v1", "page"]:
-                return self._snapshot(number)
+                live = self.at(number)
+                at = self._entries[live.last - 1].at
+                reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
+                return {**page_views.snapshot(live, None), "boot": "", "reading": reading}
             case ["v1", "page", "grants"]:
                 texts = {name: query.get(name, "") for name in ("state", "owner", "disk", "text")}
                 offset, limit = _count(query, "offset", 0), _count(query, "limit", 200)
@@ -79,12 +82,6 @@ class Journal:
                 entries = (entry for entry in self._entries[:number] if entry.grant == grant)
                 return {"story": tell_story(entries, (line for line in self._logs(grant) if line.at <= until))}
         return None
-
-    def _snapshot(self, number: int) -> Mapping[str, object]:
-        live = self.at(number)
-        at = self._entries[live.last - 1].at
-        reading = {"kind": "journal", "name": self._name, "number": live.last, "last": self.last, "at": at}
-        return {**page_views.snapshot(live, None), "boot": "", "reading": reading}
 
     def _decisions(self, number: int, before: int, limit: int) -> Mapping[str, object]:
         before = min(before or number + 1, number + 1)
