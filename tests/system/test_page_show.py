@@ -97,3 +97,29 @@ def test_a_folder_with_nothing_in_it_is_told_in_one_line(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "neither a study's folder" in done.stderr
+
+
+def test_the_switch_between_light_and_dark_lasts(guest: Visitor, tmp_path: Path) -> None:
+    world = PageWorld()
+    world.node("a", "x", fields={"tier": "nvme"})
+    with open_store(str(tmp_path / "service.db")) as store, store.writing() as connection:
+        append_entries(connection, list(world.live.recent))
+    ground = "() => getComputedStyle(document.documentElement).getPropertyValue('--bg')"
+    with showing(tmp_path / "service.db") as address:
+        page = guest.page
+        page.emulate_media(color_scheme="light")
+        page.goto(address)
+        switch = page.get_by_role("button", name="Light or dark")
+        switch.wait_for()
+        light = page.evaluate(ground)
+        page.emulate_media(color_scheme="dark")
+        dark = page.evaluate(ground)
+        assert light != dark  # as the system has it
+        switch.click()
+        assert page.evaluate(ground) == light
+        page.reload()
+        switch.wait_for()
+        assert page.evaluate(ground) == light
+        switch.click()
+        page.emulate_media(color_scheme="light")
+        assert page.evaluate(ground) == dark

@@ -75,22 +75,24 @@ function drawOwn() {
 }
 
 function light() {
-  const dark =
-    document.documentElement.dataset.light === "dark" ||
-    (!document.documentElement.dataset.light && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.dataset.light = dark ? "light" : "dark";
+  const chosen = matchMedia(document.getElementById("dark").media).matches ? "light" : "dark";
+  choose(chosen);
   try {
-    localStorage.setItem("light", document.documentElement.dataset.light);
+    localStorage.setItem("light", chosen);
   } catch {
     /* it lasts as long as the page */
   }
   document.dispatchEvent(new CustomEvent("lit"));
 }
 
+function choose(chosen) {
+  document.getElementById("dark").media = chosen === "dark" ? "all" : "not all";
+}
+
 function lit() {
   try {
     const kept = localStorage.getItem("light");
-    if (kept === "light" || kept === "dark") document.documentElement.dataset.light = kept;
+    if (kept === "light" || kept === "dark") choose(kept);
   } catch {
     /* as the system has it */
   }
