@@ -64,7 +64,7 @@ def merge_processes(processes: Sequence[ProcessSummary]) -> Row:
         "seq_pct": 100 * run["seq_requests"] / run["pattern_requests"] if run["pattern_requests"] else None,
         "read_sizes": _add_histograms(r["read_sizes"] for r in rows),
         "write_sizes": _add_histograms(r["write_sizes"] for r in rows),
-        "stripe_count": len(osts["ost"]) or None,
+        "stripe_count": osts["filesystem"].count(run["filesystem"]) or None,
         "pfl_components": max(r["pfl_components"] for r in rows),
         "module_rows": _merge_modules(rows),
         "request_rows": _merge_requests(rows, sum(moved[file] for file in shared) / max(run["total_bytes"], 1)),

@@ -175,6 +175,7 @@ def _row(
     moved = sum(sums[n].total_bytes for n in counted)
     layout = watch.targets.main_layout()
     size, count, first, pool, system = layout or (None, None, None, "", None)
+    osts = watch.targets.columns()
     several = job.nprocs > 1  # with one process, a file of all processes is not shared
     return {
         "app": app,
@@ -198,7 +199,7 @@ def _row(
         **_counters(sums, counted),
         "common_size": requests.common_size(counted),
         "filesystem": system,
-        "stripe_count": watch.targets.osts.size or None,
+        "stripe_count": osts["filesystem"].count(system) or None,
         "stripe_size": size,
         "file_stripe_count": count,
         "stripe_offset": first,
@@ -207,7 +208,7 @@ def _row(
         "pool": pool or None,
         "module_rows": [_module_row(n, s, modules[n]) for n, s in sums.items()],
         "request_rows": requests.rows(sums, counted),
-        "osts": watch.targets.columns(),
+        "osts": osts,
     }
 
 
