@@ -70,11 +70,13 @@ class Behaviour:
     writes: RequestTotals | None = None
 
 
-def list_behaviours(connection: Connection, app: str, limit: int = MOST_RUNS) -> list[Behaviour]:
-    """The newest `limit` runs of an application, oldest first."""
+def list_behaviours(
+    connection: Connection, app: str, limit: int = MOST_RUNS, filesystem: str | None = None
+) -> list[Behaviour]:
+    """The newest `limit` runs of an application, oldest first, without those on another than the given file system."""
     newest = (
         sa.select(*(runs.c[name] for name in Behaviour.__slots__ if name not in ("reads", "writes")))
-        .where(runs.c.app_id == find_app_id(connection, app))
+        .where(runs.c.app_id == find_app_id(connection, app), _may_be_on(runs, filesystem))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.advice import JobRequest
-from forebay.act.slurm.jobs.decision import allocate_targets, decide_share, least_used, warm_up
+from forebay.act.slurm.jobs.decision import LATEST_RUNS, allocate_targets, decide_share, least_used, warm_up
 from forebay.act.slurm.jobs.epilog import run_epilog
 from forebay.act.slurm.jobs.settings import Targets
 from forebay.history.store import Store, open_store
@@ -65,6 +65,14 @@ def test_of_an_unknown_application_the_file_says_how_many(store: Store) -> None:
 def test_runs_that_tell_no_bandwidth_tell_no_number(store: Store) -> None:
     fill(store, [a_run(1, count=4, partial_flag=True), a_run(2, count=None)])
     assert share(store, rules(), "a") == (0,)
+
+
+def test_newer_runs_on_another_file_system_do_not_hide_those_on_this_one(store: Store) -> None:
+    here = [a_run(n, count=n, perf_by_slowest=n * 1e8, filesystem="/scratch") for n in (1, 2, 4)]
+    fill(store, [*here, *(a_run(10 + n, filesystem="/home") for n in range(LATEST_RUNS))])
+    with store.reading() as connection:
+        found = decide_share(connection, rules(), new("a"), 8, "lustre", "/scratch")
+    assert found.count == 4
 
 
 def test_a_curve_beyond_the_machine_is_cut(store: Store) -> None:

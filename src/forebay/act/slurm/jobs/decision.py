@@ -214,7 +214,7 @@ def _model_application(
     if not jobs.is_known_app(connection, app):
         return None
     try:
-        profile = profile_of(app, list_behaviours(connection, app, _LATEST_RUNS), nprocs, filesystem)
+        profile = profile_of(app, list_behaviours(connection, app, _LATEST_RUNS, filesystem), nprocs, filesystem)
     except (UserError, ValueError):
         return None
     curve = profile.curve if curves is None else curves.get(app)
