@@ -69,8 +69,10 @@ def _history(folder: Path) -> str:
     with open_store(str(folder / "history.db")) as store:
         slow = [1.0, 1.0, 3.0, 1.0]
         fill(store, [a_run(n, count=1 + n % 3, perf_by_slowest=100.0 * MIB, slowness=slow) for n in range(60)])
+        fill(store, [a_run(60 + n, filesystem=mount) for n, mount in enumerate(("/home", "/scratch"))])
         row = {"time": 1.0, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known", "outcome": "advised"}
         layout = {"stripe_count": 4, "stripe_size": MIB, "stripe_offset": 0, "because": "it was fastest"}
+        layout |= {"filesystem": "/scratch"}
         with store.writing() as connection:
             record_decision(connection, row | layout)
     return str(folder / "history.db")
@@ -108,12 +110,15 @@ def _state(folder: Path) -> Path:
 def test_the_history_names_the_sick_ost_and_an_application_has_its_curve_and_advice(admin: Visitor) -> None:
     page = admin.page
     page.get_by_role("link", name="History", exact=True).click()
-    page.get_by_text("60 runs of 1 application,").wait_for()
+    page.get_by_text("62 runs of 1 application,").wait_for()
+    page.get_by_text("over all file systems: ").wait_for()
     page.get_by_text("sick: 2").wait_for()
     page.get_by_role("cell", name="vpic").get_by_role("link").click()
     page.get_by_role("img", name="Bandwidth by OSTs").wait_for()
     page.get_by_text("4 stripes of 1 MiB from OST 0").wait_for()
     page.get_by_text("it was fastest").wait_for()
+    page.get_by_text("1 run on /home").wait_for()
+    assert page.get_by_text("/scratch", exact=True).count() == 2, "of the curve, and of the advice"
     admin.shot("history")
 
 

@@ -12,6 +12,7 @@ from forebay.act.forward.net.address import Address
 from forebay.act.metrics import Endpoint, Metric
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
+from forebay.history.store.jobs import TARGETS
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding
 from forebay.show.web.history import application, history
@@ -54,6 +55,22 @@ def test_an_application_has_its_curve_and_the_last_advice(db: str) -> None:
     assert (found["advice"]["stripe_count"], found["advice"]["because"]) == (4, "it was fastest")
     assert any("Forecast" in words for words in found["words"])
     assert application(db, "other")["advice"] is None
+    with open_store(db) as store:
+        fill(store, [a_run(30 + n, filesystem=mount) for n, mount in enumerate(["/home", "/scratch"])])
+        with store.writing() as connection:  # a number of I/O nodes is not a layout
+            row = {
+                "time": 3.0,
+                "app": "vpic",
+                "nprocs": 64,
+                "policy": "forebay",
+                "phase": TARGETS,
+                "outcome": "applied",
+            }
+            layout = {"stripe_count": 7, "stripe_size": 0, "stripe_offset": -1, "because": "", "outcome": "applied"}
+            record_decision(connection, row | layout)
+    now = application(db, "vpic")
+    assert (now["filesystem"], now["elsewhere"]) == ("/scratch", [{"filesystem": "/home", "runs": 1}])
+    assert now["advice"] == found["advice"]
     assert "no application 'nobody'" in application(db, "nobody")["none"]
     json.dumps(found)
 

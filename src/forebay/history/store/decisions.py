@@ -32,7 +32,7 @@ def last_decision(connection: Connection, *conditions: sa.ColumnElement[bool]) -
 
 def find_last_decision(connection: Connection, app: str) -> Row | None:
     """The newest decision about an application's layout, without its number, job and application."""
-    row = last_decision(connection, decisions.c.app == app) or {}
+    row = last_decision(connection, decisions.c.app == app, decisions.c.stripe_size > 0) or {}  # 0: targets only
     return {name: value for name, value in row.items() if name not in ("decision_id", "job", "app")} or None
 
 

@@ -18,7 +18,10 @@ from forebay.show.output import Document
 _TOP = 10
 _MOST = 500
 """Applications that are shown, those with the most bytes."""
-_OF_PROFILE = ("app", "runs", "partial_runs", "processes", "first_start_time", "last_start_time", "points", "curve")
+_OF_PROFILE = (
+    *("app", "filesystem", "elsewhere", "runs", "partial_runs", "processes", "first_start_time", "last_start_time"),
+    *("points", "curve"),
+)
 _NONE = (
     'The service does not know a history. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in its '
     "file, and read Darshan logs into it: forebay ingest PATH --db sqlite:///PATH"

@@ -31,6 +31,9 @@ const binary = (bytes) =>
   bytes % 1048576 === 0 ? `${bytes / 1048576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} B`;
 
 const mounted = (ost) => ost.filesystem || "unknown";
+const leftOut = (other) => `${plural(other.runs, "run")} on ${other.filesystem}`;
+const over = (usage) =>
+  usage.filesystems.length > 1 ? `; over all file systems: ${usage.filesystems.map(mounted).join(", ")}` : "";
 
 async function drawAll(box) {
   const found = await ask("/v1/page/looks/history", { patience: LONG });
@@ -45,7 +48,7 @@ async function drawAll(box) {
     h(
       "p",
       { class: "quiet sum" },
-      `${plural(usage.runs, "run")} of ${plural(usage.apps, "application")}, ${size(usage.total_bytes)}`,
+      `${plural(usage.runs, "run")} of ${plural(usage.apps, "application")}, ${size(usage.total_bytes)}${over(usage)}`,
     ),
     h(
       "div",
@@ -181,6 +184,8 @@ async function drawApp(box, app) {
         found.app,
         facts(
           ["Runs", count(found.runs)],
+          ["File system", found.filesystem],
+          ["Left out", found.elsewhere.map(leftOut).join(", ")],
           ["Processes", count(found.processes)],
           ["From", moment(found.first_start_time)],
           ["To", moment(found.last_start_time)],
@@ -222,6 +227,7 @@ async function drawApp(box, app) {
               h("p", {}, advice.because),
               facts(
                 ["When", moment(advice.time)],
+                ["File system", advice.filesystem],
                 ["Policy", advice.policy],
                 ["Phase", advice.phase],
                 ["Processes", count(advice.nprocs)],
