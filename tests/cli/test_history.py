@@ -241,6 +241,28 @@ def test_profile_is_of_one_file_system(forebay: Forebay, tmp_path: Path) -> None
     assert "no run was on /work; the history knows /home, /scratch" in wrong.err
 
 
+def test_applications_and_runs_are_of_all_file_systems_or_of_one(forebay: Forebay, tmp_path: Path) -> None:
+    path = str(tmp_path / "two.db")
+    with open_store(path) as store:
+        runs = [("home", 1e8), ("scratch", 3e8), ("scratch", 5e8)]
+        fill(store, [a_run(i, filesystem=f"/{mount}", perf_by_slowest=perf) for i, (mount, perf) in enumerate(runs)])
+    every = forebay("history", "apps", "--db", path)
+    assert every.out.endswith("Over all 2 file systems; --filesystem MOUNT shows one.\n")
+    one = forebay("history", "apps", "--db", path, "--filesystem", "/home")
+    assert "Over all" not in one.out
+    (here,) = forebay("history", "apps", "--db", path, "--filesystem", "/home", "--json").json["apps"]
+    assert (here["runs"], here["mean_perf"], here["best_perf"], here["best_run"]) == (1, 1e8, 1e8, 1)
+    assert here["last_start_time"] == a_run(0)["start_time"]
+    listed = forebay("history", "runs", "--db", path, "--filesystem", "/scratch/", "--json").json["runs"]
+    assert [(run["run_id"], run["filesystem"]) for run in listed] == [(3, "/scratch"), (2, "/scratch")]
+    for command in ("apps", "runs"):
+        wrong = forebay("history", command, "--db", path, "--filesystem", "/work")
+        assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+        assert "no run was on /work; the history knows" in wrong.err
+    asked = forebay("profile", "vpic", "--db", path, "--filesystem", "/home", "--procs", 8)
+    assert "It never ran with 8 processes on /home; 64 is the nearest." in asked.out
+
+
 def test_profile_of_partial_runs_says_what_is_missing(forebay: Forebay, db: str) -> None:
     shown = forebay("profile", "vorpal", "--db", db).out
     assert "All these runs rest on partial logs" in shown

@@ -67,6 +67,8 @@ def test_runs_on_another_file_system_tell_nothing_of_this_one() -> None:
     assert (there.filesystem, there.runs, there.elsewhere) == ("/home", 4, (("/scratch", 3),))
     assert here.curve == profile_of("vpic", [run for run in runs if run.filesystem != "/home"]).curve != there.curve
     assert here.elsewhere and not profile_of("vpic", runs[2:5]).elsewhere
+    more = profile_of("vpic", [*runs, behaviour(9, nprocs=8, filesystem="/scratch")], filesystem="/home")
+    assert more.process_counts == ((64, 4),)
 
 
 def test_partial_runs_are_counted_and_left_out() -> None:

@@ -60,26 +60,30 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
     shown = [sums for sums in every if only is None or sums[0] == only]
-    draw(plot, "history:draw_usage", layouts)
+    draw(plot, "history:draw_usage", layouts, documents.name_filesystems(shown))
     figures = layouts, apps, most_run, most_bytes, shown
     print_json(documents.usage_document(*figures)) if json else tables.print_usage(*figures)
 
 
 @app.command(epilog="Example: forebay history apps")
-def apps(db: Database = None, plot: Plot = None, json: Json = False) -> None:
+def apps(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
-    from forebay.history.store.totals import app_sums
+    from forebay.history.store.totals import app_sums, filesystem_sums
     from forebay.show.history import documents, tables
 
     with reading(db) as connection:
-        sums = app_sums(connection)
-    draw(plot, "history:draw_apps", sums)
-    print_json(documents.apps_document(sums)) if json else tables.print_apps(sums)
+        every = filesystem_sums(connection)
+        only = documents.find_filesystem(filesystem, [mount for mount, *_ in every])
+        sums = app_sums(connection, only)
+    where = documents.name_filesystems([s for s in every if only is None or s[0] == only])
+    draw(plot, "history:draw_apps", sums, where)
+    print_json(documents.apps_document(sums)) if json else tables.print_apps(sums, where)
 
 
 @app.command(epilog="Example: forebay history runs --app vpic --since 2026-01-01 --plot vpic.png")
 def runs(
     application: Application = None,
+    filesystem: OnFilesystem = None,
     limit: Limit = None,
     since: Since = None,
     until: Until = None,
@@ -89,6 +93,7 @@ def runs(
 ) -> None:
     """List runs, the newest first."""
     from forebay.history.store.listing import list_runs
+    from forebay.history.store.totals import filesystem_sums
     from forebay.show.history import documents, tables
 
     if plot is not None and application is None:
@@ -97,6 +102,9 @@ def runs(
     most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
+        if filesystem is not None:
+            mounts = [mount for mount, *_ in filesystem_sums(connection)]
+            filters["filesystem"] = documents.find_filesystem(filesystem, mounts)
         if plot is not None:
             draw(plot, "history:draw_runs", application, list_runs(connection, **filters, limit=limit))
         with closing(list_runs(connection, **filters, limit=most)) as rows:

@@ -88,7 +88,7 @@ class Profile:
     """Other file systems, and how many runs on each are left out."""
     processes: int
     process_counts: tuple[tuple[int, int], ...]
-    """Every number of processes with its number of runs."""
+    """Every number of processes with its number of runs; only there if a file system was asked for."""
     runs: int
     partial_runs: int
     only_partial: bool
@@ -132,7 +132,7 @@ def profile_of(
         filesystem=mount,
         elsewhere=tuple(sorted(elsewhere.items())),
         processes=number,
-        process_counts=tuple(sorted(Counter(run.nprocs for run in runs).items())),
+        process_counts=tuple(sorted(Counter(run.nprocs for run in there).items())),
         runs=len(alike),
         partial_runs=len(alike) - len(whole),
         only_partial=not whole,

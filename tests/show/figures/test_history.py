@@ -40,6 +40,20 @@ def test_runs_that_are_not_drawn_are_counted(drawn: list[Figure]) -> None:
     assert titles(drawn[0]) == ["vpic: 39 of 40 runs; 1 had no I/O that could be timed"]
 
 
+def test_a_figure_says_on_which_file_systems_its_runs_were(drawn: list[Figure]) -> None:
+    for mounts, told in (
+        (["/home", None], "vpic on /home: 2 runs"),
+        (["/home", "/work"], "vpic on 2 file systems: 2 runs"),
+    ):
+        history_figures.draw_runs("vpic", [a_run(i, filesystem=mount) for i, mount in enumerate(mounts)], Path())
+        assert titles(drawn[-1]) == [told]
+    runs = [behaviour(i, filesystem="/home") for i in range(2)]
+    history_profile.draw_profile(profile_of("vpic", runs), runs, Path())
+    assert "vpic, 64 processes on /home: 2 runs" in str(drawn[-1].get_suptitle())
+    history_figures.draw_apps([], "all 2 file systems", Path())
+    assert drawn[-1].get_suptitle() == "Runs on all 2 file systems"
+
+
 def test_the_legend_has_what_is_drawn_and_nothing_else(drawn: list[Figure]) -> None:
     rows = [a_run(0, count=1), a_run(1, count=4, partial_flag=True), a_run(2, count=8, perf_by_slowest=0.0)]
     history_figures.draw_runs("vpic", rows, Path())
@@ -56,7 +70,7 @@ def test_shares_are_not_rounded_to_others_and_say_of_what(drawn: list[Figure]) -
         kind = {"stripe_count": osts, "file_stripe_count": 1, "stripe_size": 1 << 20, "partial_flag": False}
         return LayoutSums(**kind, runs=runs, **rest)  # type: ignore[arg-type]
 
-    history_figures.draw_usage(usage([some(1, 6), some(2, 1), some(8, 33)]), Path())
+    history_figures.draw_usage(usage([some(1, 6), some(2, 1), some(8, 33)]), "", Path())
     assert "15 % of the runs have one" in titles(drawn[0])[0]
     assert "on the default" not in " ".join(titles(drawn[0]))
     assert [text.get_text() for text in drawn[0].axes[0].texts] == ["15 %", "2.5 %", "82.5 %"]

@@ -52,11 +52,15 @@ def list_runs(
     since: float | None = None,
     until: float | None = None,
     limit: int | None = None,
+    filesystem: str | None = None,
 ) -> Generator[Row, None, None]:
-    """Runs that started in [since, until), seconds since 1970, newest first, streamed; close it if you stop early."""
+    """Runs that started in [since, until), seconds since 1970, on any file system or on one, newest first, streamed;
+    close it if you stop early."""
     query = _SELECT_RUNS.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
     if app is not None:
         query = query.where(runs.c.app_id == find_app_id(connection, app))
+    if filesystem is not None:
+        query = query.where(runs.c.filesystem == filesystem)
     query = query.where(*within(runs.c.start_time, since, until))
     with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
         for row in rows.mappings():

@@ -95,16 +95,17 @@ class AppSums:
     last_start_time: float
 
 
-def app_sums(connection: Connection) -> list[AppSums]:
-    """The sums of every application, the one with most runs first."""
+def app_sums(connection: Connection, filesystem: str | None = None) -> list[AppSums]:
+    """The sums of every application over all its runs or those on one file system, the one with most runs first."""
     kind = (totals.c.app_id, totals.c.nprocs, totals.c.partial_flag)
     measures = [whole_sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
     rows_of_apps: dict[int, list[Any]] = defaultdict(list)
-    for row in connection.execute(sa.select(*kind, *measures).group_by(*kind)):
+    for row in connection.execute(sa.select(*kind, *measures).where(_on(filesystem)).group_by(*kind)):
         rows_of_apps[row.app_id].append(row)
     # One look-up by index for each application; a GROUP BY would read all runs.
-    last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id).scalar_subquery()
-    fastest = _find_fastest(connection)
+    there = sa.true() if filesystem is None else runs.c.filesystem == filesystem
+    last = sa.select(sa.func.max(runs.c.start_time)).where(runs.c.app_id == apps.c.app_id, there).scalar_subquery()
+    fastest = _find_fastest(connection, filesystem)
     sums = []
     for app_id, app, last_start_time in connection.execute(sa.select(apps.c.app_id, apps.c.app, last)):
         if not (rows := rows_of_apps.get(app_id)):
@@ -129,12 +130,14 @@ def app_sums(connection: Connection) -> list[AppSums]:
     return sorted(sums, key=lambda a: (-a.runs, a.app))
 
 
-def _find_fastest(connection: Connection) -> dict[int, tuple[int, float, tuple[int, int, int]]]:
+def _find_fastest(connection: Connection, filesystem: str | None) -> dict[int, tuple[int, float, tuple[int, int, int]]]:
     """Number, performance and layout of the fastest whole run, by the id of the application."""
     other = runs.alias()
+    there = sa.true() if filesystem is None else other.c.filesystem == filesystem
+    whole = other.c.partial_flag.is_(sa.false())
     fastest = (
         sa.select(other.c.run_id)
-        .where(other.c.app_id == apps.c.app_id, other.c.partial_flag.is_(sa.false()), other.c.perf_by_slowest > 0)
+        .where(other.c.app_id == apps.c.app_id, whole, other.c.perf_by_slowest > 0, there)
         .order_by(other.c.perf_by_slowest.desc(), other.c.run_id)
         .limit(1)
         .scalar_subquery()

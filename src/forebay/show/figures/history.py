@@ -28,10 +28,15 @@ _NAMED = 6
 _TOP = 15
 
 
-def draw_apps(apps: Sequence[AppSums], out: Path) -> Path:
-    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most."""
+def draw_apps(apps: Sequence[AppSums], where: str, out: Path) -> Path:
+    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most.
+
+    `where` the runs were is said above; "" if no run tells.
+    """
     with house_style():
         figure, (left, right) = panels(2, columns=2, height=3.4)
+        if where:
+            figure.suptitle(f"Runs on {printable(where)}", fontsize=8.5)
         _draw_volumes(left, apps)
         _draw_performance(right, [app for app in apps if app.mean_perf][:_TOP])
         return write(figure, out)
@@ -161,8 +166,13 @@ _POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", 
 
 def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
     """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour."""
-    rows = ((r["start_time"], r["perf_by_slowest"], r["stripe_count"] or 0, r["partial_flag"]) for r in runs)
-    every = np.fromiter(rows, dtype=_POINT)
+    mounts: set[str] = set()
+
+    def measure(run: Row) -> tuple[float, float, int, bool]:
+        mounts.add(run["filesystem"] or "")
+        return run["start_time"], run["perf_by_slowest"], run["stripe_count"] or 0, run["partial_flag"]
+
+    every = np.fromiter(map(measure, runs), dtype=_POINT)
     points = every[every["perf"] > 0]
     with house_style():
         figure, (axes,) = panels(1, height=3.0, width=WIDTH)
@@ -177,7 +187,9 @@ def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
                     dots: Style = {"marker": marker, "markersize": size, "markeredgewidth": edge, "alpha": 0.8}
                     x, y = shown["time"] / _DAY, shown["perf"]
                     axes.plot(x, y, linestyle="none", color=colour, zorder=3, rasterized=True, **dots)
-        title = f"{printable(app)}: {_which(points.size, every.size)}"
+        known = mounts - {""}
+        place = f"{len(known)} file systems" if len(known) > 1 else printable("".join(known))
+        title = f"{printable(app)}{f' on {place}' if place else ''}: {_which(points.size, every.size)}"
         axes.set(title=title, ylabel="performance by the slowest process")
         if points.size:
             days = points["time"] / _DAY
@@ -222,8 +234,11 @@ def _stripe_groups(counts: Any) -> list[tuple[str, Any, Any]]:
 _DEFAULT, _OTHER = "#0072B2", FAINT
 
 
-def draw_usage(usage: Usage, out: Path) -> Path:
-    """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale."""
+def draw_usage(usage: Usage, where: str, out: Path) -> Path:
+    """Write to `out` how many runs are in each bin of stripe counts and sizes, on a logarithmic scale.
+
+    `where` names the file systems in the title; "" if none is known.
+    """
     counts, sizes = usage.stripe_counts, usage.stripe_sizes
     labels = [b.label for b in counts], [format_binary(b.low).replace(" ", "\n") for b in sizes]
     kinds = (
@@ -238,8 +253,8 @@ def draw_usage(usage: Usage, out: Path) -> Path:
             axes.set(title=f"{what}: {known}", xlabel=xlabel)
         grid[0].set_ylabel("runs")
         if usage.default_layout is not None:
-            part = format_share(usage.default_layout)
-            figure.suptitle(f"{part} of the runs have files of one 1 MiB stripe each, the default", fontsize=8.5)
+            runs = f"{format_share(usage.default_layout)} of the runs{f' on {printable(where)}' if where else ''}"
+            figure.suptitle(f"{runs} have files of one 1 MiB stripe each, the default", fontsize=8.5)
         return write(figure, out)
 
 

@@ -52,7 +52,9 @@ def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path
     partial_runs = 0 if profile.only_partial else profile.partial_runs
     reasons = ((partial_runs, "partial"), (profile.untimed_runs, "untimed"))
     left_out = " and ".join(f"{number:,} {why}" for number, why in reasons if number)
-    title = f"{printable(profile.app)}, {plural(profile.processes, 'process')}: {plural(profile.runs, 'run')}"
+    title = f"{printable(profile.app)}, {plural(profile.processes, 'process')}"
+    title += f" on {printable(profile.filesystem)}" if profile.filesystem else ""
+    title += f": {plural(profile.runs, 'run')}"
     title += f" ({left_out} left out)" if left_out else ""
     if len(timed) == 1:
         where = f" on {plural(timed[0].stripe_count, 'OST')}" if timed[0].stripe_count else ""

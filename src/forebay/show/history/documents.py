@@ -32,6 +32,16 @@ def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
     return wanted
 
 
+def name_filesystems(shown: Top) -> str:
+    """The file systems of the runs in a table or figure; "" if none is known.
+
+    >>> name_filesystems([("/home", 1, 1), ("/work", 1, 1)])
+    'all 2 file systems'
+    """
+    mounts = [mount or UNKNOWN for mount, *_ in shown]
+    return f"all {len(mounts)} file systems" if len(mounts) > 1 else "".join(mounts)
+
+
 def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> Document:
     """Of `forebay history stats`; percentages are of what tells, null where nothing does."""
     return {

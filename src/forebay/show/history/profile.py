@@ -58,7 +58,8 @@ def summarize(profile: Profile, wanted: int | None) -> list[str]:
         f"to {format_time(profile.last_start_time)}"
     ]
     if wanted is not None and wanted != profile.processes:
-        lines.append(f"It never ran with {wanted} processes; {profile.processes} is the nearest.")
+        where = f" on {printable(profile.filesystem)}" if profile.filesystem else ""
+        lines.append(f"It never ran with {wanted} processes{where}; {profile.processes} is the nearest.")
     others = [n for n, _ in profile.process_counts if n != profile.processes]
     if others:
         processes = "process" if others == [1] else "processes"

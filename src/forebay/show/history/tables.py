@@ -82,8 +82,8 @@ def mount_name(filesystem: str) -> str:
     return printable(filesystem) or UNKNOWN
 
 
-def print_apps(apps: Sequence[AppSums]) -> None:
-    """`forebay history apps`."""
+def print_apps(apps: Sequence[AppSums], where: str) -> None:
+    """`forebay history apps`; `where` the runs were."""
     rows = [
         {
             "application": app.app,
@@ -100,6 +100,8 @@ def print_apps(apps: Sequence[AppSums]) -> None:
         for app in apps
     ]
     print_rows("", rows)
+    if where.startswith("all "):
+        typer.echo(f"Over {where}; --filesystem MOUNT shows one.")
 
 
 def print_runs(runs: Iterable[Document], limited: int | None) -> None:

@@ -153,7 +153,7 @@ def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobR
 
 _Curves = Mapping[str, Curve] | None
 _PLACE = "greedy-non-clairvoyant"  # it aims at the same number of jobs on every target, as `least_used` does
-_LATEST_RUNS = 200  # of an application, the newest: they describe it
+LATEST_RUNS = 200  # of an application, the newest: they describe it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +214,7 @@ def _model_application(
     if not jobs.is_known_app(connection, app):
         return None
     try:
-        profile = profile_of(app, list_behaviours(connection, app, _LATEST_RUNS, filesystem), nprocs, filesystem)
+        profile = profile_of(app, list_behaviours(connection, app, LATEST_RUNS, filesystem), nprocs, filesystem)
     except (UserError, ValueError):
         return None
     curve = profile.curve if curves is None else curves.get(app)
