@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _BEFORE = {
-    "Queued": ("asked", "queued", "granted"),
+    "Queued": ("asked", "queued", "granted", "making"),
     "Granted": ("asked", "queued"),
     "TurnedDown": ("asked", "queued"),
     "Making": ("granted",),
@@ -110,7 +110,8 @@ class Tale:
         told.start, told.end = event["start"], event["end"]
         told.ends.add(told.end)
         told.parts = {
-            f"{event['grant']}.{at}": [disk, size, "planned"] for at, (disk, size) in enumerate(event["parts"])
+            f"{event['grant']}.{at}": [disk, size, "planned"]
+            for at, (disk, size) in enumerate(event["parts"], event.get("first", 0))
         }
         if sum(size for _, size in event["parts"]) != told.size:
             self.wrong["grants"].append(f"{event['grant']} got other bytes than it asked for")

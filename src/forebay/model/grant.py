@@ -54,7 +54,8 @@ NEXT: Mapping[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.QUEUED, State.GRANTED, State.REFUSED, State.RELEASED}),
     # Back to the queue if its disk disappears before anything is created on it.
     State.GRANTED: frozenset({State.MAKING, State.QUEUED, State.RELEASED, State.EXPIRED}),
-    State.MAKING: frozenset({State.READY, State.RELEASING}),
+    # Back to the queue if a volume cannot be created and only disks without room now are left.
+    State.MAKING: frozenset({State.READY, State.RELEASING, State.QUEUED}),
     State.READY: frozenset({State.IN_USE, State.RELEASING}),
     State.IN_USE: frozenset({State.RELEASING}),
     State.RELEASING: frozenset({State.RELEASED, State.EXPIRED, State.FAILED}),
@@ -153,6 +154,8 @@ class Grant:
     outcome: State = State.RELEASED  # what follows `releasing`
     ended: float = 0.0
     let_go: bool = False  # an administrator has given up its volumes
+    first: int = 0  # the number of its first volume: no two volumes ever have the same name
+    avoids: tuple[str, ...] = ()  # disks on which its volumes could not be created before it was queued again
 
     @property
     def id(self) -> str:
@@ -160,7 +163,7 @@ class Grant:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.ask.grant}.{number}" for number in range(self.volumes))
+        return tuple(f"{self.ask.grant}.{number}" for number in range(self.first, self.first + self.volumes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,17 @@ def test_what_is_not_known_is_kept_with_its_space(made: Service) -> None:
     check(made.control)
 
 
+def test_a_report_on_a_volume_that_another_journal_placed_there_changes_nothing(made: Service) -> None:
+    made.register("other", disk("a", 100))
+    made.do(co.Drain(caller=ADMINISTRATOR, what="n"))
+    made.ask(1, 20)
+    late = co.NotMade(caller=agent("n"), volume=f"{grant_id(1)}.0", disk="a", because="full")
+    assert made.kinds(late) == []
+    assert made.state(1) is State.MAKING
+    with pytest.raises(NotAllowed):
+        made.do(co.NotMade(caller=agent("third"), volume=f"{grant_id(1)}.0", disk="a", because="full"))
+
+
 @pytest.mark.parametrize(("ours", "kept"), [(True, False), (None, True), (False, True)])
 def test_only_an_agent_that_acted_on_this_journal_removes_what_it_does_not_know(ours: bool | None, kept: bool) -> None:
     own = service(a=100, b=100)

@@ -54,12 +54,88 @@ def test_a_volume_that_can_not_be_made_is_made_on_another_node() -> None:
 
 
 def test_what_is_exposed_goes_to_another_node_and_what_is_mounted_to_another_disk_of_the_same() -> None:
-    for expose, state in (("", State.MAKING), ("nbd", State.RELEASING)):
+    for expose, state in (("", State.MAKING), ("nbd", State.QUEUED)):
         made = service(a=100, b=100)
         made.ask(1, 10, expose=expose, hosts=("c",) if expose else ())
         [action] = made.control.actions("n")
         fail(made, action, "n")
         assert made.state(1) is state
+        made.carry_out("n")  # on one node, what is exposed is known by its name: it is made again under another
+        made.carry_out("n")
+        assert made.state(1) is State.READY
+        [volume] = made.control.volumes(grant_id(1))
+        assert (volume.disk, volume.name.endswith(".1")) == ("n/b", bool(expose))
+
+
+def test_a_grant_whose_disk_fails_waits_for_room_on_another() -> None:
+    made = two_nodes()
+    made.do(co.Drain(caller=ADMINISTRATOR, what="bad"))
+    made.ask(1, 100)
+    made.carry_out("good")
+    made.do(co.Undrain(caller=ADMINISTRATOR, what="bad"))
+    made.ask(2, 60)
+    [action] = made.control.actions("bad")
+    assert fail(made, action) == ["DiskFailed", "Queued", "Told", "Strayed"]
+    waits = made.control.grant(grant_id(2))
+    assert (waits.state, waits.avoids, waits.volumes) == (State.QUEUED, ("bad/d",), 0)
+    assert waits.because == f"no room on another disk now; volume {action.volume} could not be made on bad/d: read-only"
+    check(made.control)
+    check_space(made.control, over_full=set())
+    made.carry_out("bad")  # what is left there goes; the disk that failed is not tried again
+    made.tick(made.now + made.control.rules.interval)
+    assert (made.state(2), made.control.actions("bad"), made.control.tables.strays) == (State.QUEUED, [], {})
+    made.ask(3, 60)
+    assert made.control.volumes(grant_id(3))[0].disk == "bad/d", "others may still use it"
+    assert made.kinds(co.Made(caller=agent("bad"), volume=action.volume, disk="d")) == [], "a report that comes late"
+    made.do(co.Release(caller=ADMINISTRATOR, grant=grant_id(1)))
+    made.carry_out("good")
+    [again] = made.control.actions("good")
+    assert again.volume == f"{grant_id(2)}.1"
+    made.carry_out("good")
+    assert made.state(2) is State.READY
+    check(made.control)
+
+
+def test_parts_that_could_be_made_are_removed_when_the_whole_waits() -> None:
+    made = service(a=50, b=50, c=50)
+    made.rules(split=50)
+    made.do(co.Drain(caller=ADMINISTRATOR, what="n/c"))
+    made.ask(1, 100)
+    made.do(co.Undrain(caller=ADMINISTRATOR, what="n/c"))
+    made.ask(9, 50)
+    first, broken = (action for action in made.control.actions("n") if action.volume.startswith(grant_id(1)))
+    made.do(co.Made(caller=agent("n"), volume=first.volume, disk=first.disk, path="/x"))
+    assert fail(made, broken, "n") == ["DiskFailed", "Queued", "Told", "Strayed", "Strayed"]
+    check(made.control)
+    check_space(made.control, over_full=set())
+    made.carry_out("n")
+    made.do(co.Release(caller=ADMINISTRATOR, grant=grant_id(9)))
+    made.carry_out("n")
+    made.carry_out("n")
+    assert made.state(1) is State.READY
+    volumes = {volume.name.partition(".")[2]: volume.disk for volume in made.control.volumes(grant_id(1))}
+    assert volumes.keys() == {"2", "3"} and set(volumes.values()) == {f"n/{first.disk}", "n/c"}
+
+
+@pytest.mark.parametrize("reason", ["request", "too large for the others", "extended", "no tries left"])
+def test_a_grant_that_can_not_get_a_disk_later_fails_at_once(reason: str) -> None:
+    made = service(bad=100)
+    made.register("good", disk("d", 50 if reason == "too large for the others" else 100))
+    made.do(co.ChangePolicy(caller=ADMINISTRATOR, policy="first-fit"))
+    made.do(co.Drain(caller=ADMINISTRATOR, what="n"))
+    made.ask(1, 50)
+    made.carry_out("good")
+    made.do(co.Undrain(caller=ADMINISTRATOR, what="n"))
+    made.ask(2, 60)
+    if reason == "extended":
+        made.do(co.Extend(caller=ADMINISTRATOR, grant=grant_id(2), end=made.control.grant(grant_id(2)).end + 1))
+    if reason == "no tries left":
+        made.rules(tries=1)
+    [action] = made.control.actions("n")
+    fail(made, action, "n", fault="request" if reason == "request" else "disk")
+    assert made.state(2) is State.RELEASING
+    made.carry_out("n")
+    assert made.state(2) is State.FAILED
 
 
 def test_a_disk_on_which_three_volumes_in_a_row_fail_is_suspended_and_nobody_fails() -> None:

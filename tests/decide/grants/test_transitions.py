@@ -1,4 +1,4 @@
-"""Every way through a small world: one disk, three requests, everything that can be said of them."""
+"""Every way through a small world: an open disk and a closed one, three requests, all that can be said of them."""
 
 import pytest
 
@@ -46,7 +46,9 @@ def _possible(control: Control, command: co.Command) -> bool:
 def test_no_way_leads_through_a_forbidden_transition_and_every_allowed_one_is_taken() -> None:
     first = Control()
     rules = GrantRules(split=0, tries=2, interval=20.0, remember=1e6)
-    for command in (co.ChangeRules(caller=ADMINISTRATOR, rules=rules), _commands()[5][0]):
+    other = co.Register(caller=agent("m"), node="m", network_bandwidth=1e9, disks=(disk("a", 100),))
+    closed = co.Drain(caller=ADMINISTRATOR, what="m")  # a grant whose volume can't be made may wait for it
+    for command in (co.ChangeRules(caller=ADMINISTRATOR, rules=rules), other, closed, _commands()[5][0]):
         for event in first.handle(command, 0.0):
             first.apply(event)
     taken: set[tuple[State, State]] = set()

@@ -51,8 +51,12 @@ def lose_disk(draft: Draft, disk: LiveDisk, why: Because) -> None:
 def _queue_again(draft: Draft, grant: Grant, why: Because) -> None:
     """Nothing was made for it yet: it goes back into the queue, and is tried at once."""
     until = draft.now + draft.tables.rules.interval
-    event = ev.Queued(at=draft.now, grant=grant.id, because=why.text, reason=why.reason, until=until, tried=0)
-    draft.emit(event)
+    draft.emit(
+        ev.Queued(
+            at=draft.now, grant=grant.id, because=why.text, reason=why.reason, until=until, tried=0,
+            first=grant.first, avoids=grant.avoids,
+        )
+    )  # fmt: skip
     draft.notify_owner(grant, f"it is placed again: {why.text}")
     draft.frees_space = True
 

@@ -22,7 +22,7 @@ from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_duration, format_size, plural
 
 _MOST_PARTS = 10_000
-_MOST_DISKS = 5  # on which a volume is tried
+MOST_DISKS = 5  # on which a volume is tried
 _MOST_NAMES = 8  # of tiers, fields and the like in a sentence
 _CURSOR = np.dtype(kernels.PLACING)
 
@@ -41,11 +41,12 @@ class Judgement(NamedTuple):
     expected: float = 0.0
 
 
-def place_request(tables: Tables, ask: Ask, now: float) -> Judgement:
-    impossible = _explain_impossible(tables, ask)
+def place_request(tables: Tables, ask: Ask, now: float, failed: tuple[str, ...] = ()) -> Judgement:
+    """Where and when a request gets its space, not on a disk where this failed before; or why it does not."""
+    impossible = explain_impossible(tables, ask)
     if impossible is not None:
         return Judgement(refusal=Never(because=impossible.text, reason=impossible.reason))
-    selection = tables.selection(ask.wants)
+    selection = tables.selection(ask.wants, failed)
     until = now + tables.rules.interval
     if selection is None:
         return Judgement(refusal=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
@@ -65,8 +66,8 @@ def place_request(tables: Tables, ask: Ask, now: float) -> Judgement:
 
 def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
     """Where a volume can be made that could not be made on its disk; rather on another node. None if nowhere."""
-    failed = {volume.disk, *volume.failed}
-    if len(failed) >= _MOST_DISKS:
+    failed = {volume.disk, *volume.failed, *grant.avoids}
+    if len(failed) >= MOST_DISKS:
         return None
     fitting = [disk for disk in tables.open_disks(grant.ask.wants) if disk.key not in failed]
     nodes = {node_of(disk) for disk in failed}
@@ -188,11 +189,11 @@ def _explain_shut(tables: Tables, disk: LiveDisk) -> str:
     return next((reason for reason, applies in reasons.items() if applies), "without space")
 
 
-def _explain_impossible(tables: Tables, ask: Ask) -> Because | None:
-    """Why it could not be granted even if nobody else held anything; None if it could."""
+def explain_impossible(tables: Tables, ask: Ask, failed: tuple[str, ...] = ()) -> Because | None:
+    """Why it could not be granted, without the failed disks, even if nobody else held anything; None if it could."""
     if not tables.disks:
         return None
-    capacities = tables.capacities(ask.wants)
+    capacities = tables.capacities(ask.wants, failed)
     if not capacities.disks:
         return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
     split, because = tables.rules.split, ""

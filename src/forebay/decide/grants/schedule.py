@@ -18,14 +18,14 @@ _FORGOTTEN_AT_ONCE = 1000
 def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
     """Try to grant; whether it was. An attempt that `counts` is one of the tries that a request has."""
     tables, rules = draft.tables, draft.tables.rules
-    judgement = place_request(tables, grant.ask, draft.now)
+    judgement = place_request(tables, grant.ask, draft.now, grant.avoids)
     refusal, parts = judgement.refusal, judgement.parts
     about: dict[str, Any] = {"at": draft.now, "grant": grant.id, "turned": judgement.turned}
     if refusal is None:
         policy = tables.facts.policy
         because = f"{parts[0][0]} by {policy}" if len(parts) == 1 else f"{len(parts)} parts by {policy}"
         about |= {"parts": parts, "start": judgement.start, "end": judgement.end}
-        draft.emit(ev.Granted(**about, because=because, policy=policy))
+        draft.emit(ev.Granted(**about, because=because, policy=policy, first=grant.first))
         begin_grant(draft, tables.grants[grant.id])
         return True
     about |= {"because": refusal.because, "reason": refusal.reason}
@@ -34,6 +34,7 @@ def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
             return False
         tried = grant.tried + 1 if grant.state is State.QUEUED else 0
         if tried < rules.tries:
+            about |= {"first": grant.first, "avoids": grant.avoids}
             draft.emit(ev.Queued(**about, until=refusal.until, tried=tried, expected=judgement.expected))
             return False
         if rules.tries:
@@ -75,7 +76,7 @@ def sweep_queue(draft: Draft, *, afresh: bool) -> None:
             swept = grant.order - 1
             break
         tried += 1
-        if not attempt_grant(draft, grant, counts=False):
+        if not attempt_grant(draft, grant, counts=False) and not grant.avoids:  # others may use its failed disks
             hopeless.append(grant.ask)
     if tables.facts.swept != swept:
         draft.emit(ev.Swept(at=draft.now, order=swept))

@@ -199,19 +199,24 @@ class Tables:
 
     # What can be looked up
 
-    def selection(self, wants: Mapping[str, str]) -> Selection | None:
-        """The disks that may be given to somebody who wants this; None if there are none now."""
-        key = ("selection", *sorted(wants.items()))
-        return self._remember(key, lambda: select(self.open_disks(wants), self.nodes, self.space))
+    def selection(self, wants: Mapping[str, str], failed: tuple[str, ...] = ()) -> Selection | None:
+        """The disks that may be given to somebody who wants this, without those that failed; None if there are none
+        now."""
 
-    def capacities(self, wants: Mapping[str, str]) -> Capacities:
-        """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained."""
+        def find() -> Selection | None:
+            return select([d for d in self.open_disks(wants) if d.key not in failed], self.nodes, self.space)
+
+        return self._remember(("selection", failed, *sorted(wants.items())), find)
+
+    def capacities(self, wants: Mapping[str, str], failed: tuple[str, ...] = ()) -> Capacities:
+        """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained, but
+        not of those that failed."""
 
         def measure() -> Capacities:
-            sizes = [disk.spec.capacity for disk in self.disks.values() if self.has_fields(disk, wants)]
-            return Capacities.of(sizes, self.rules.split)
+            fitting = [disk for disk in self.disks.values() if self.has_fields(disk, wants) and disk.key not in failed]
+            return Capacities.of([disk.spec.capacity for disk in fitting], self.rules.split)
 
-        return self._remember(("capacities", self.rules.split, *sorted(wants.items())), measure)
+        return self._remember(("capacities", self.rules.split, failed, *sorted(wants.items())), measure)
 
     def knows_field(self, name: str) -> bool:
         """Whether any disk has a field of this name."""

@@ -11,9 +11,9 @@ from forebay.decide.grants.commands.permissions import Command, NodeCommand
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.failures import fail_trial, find_tried_disk, lose_volume, note_failure, resume_disk
 from forebay.decide.grants.machine import Fault, Stray, stray_key
-from forebay.decide.grants.placement import find_other_disk
+from forebay.decide.grants.placement import MOST_DISKS, explain_impossible, find_other_disk
 from forebay.model.errors import BadInput
-from forebay.model.grant import EXISTING, ON_DISK, State, Volume, VolumeState, node_of
+from forebay.model.grant import EXISTING, ON_DISK, Grant, State, Volume, VolumeState, node_of
 from forebay.model.reasons import Because, Reason
 
 _MARKED = ("uid", "gid", "mode", "ceiling", "since", "path")
@@ -30,8 +30,7 @@ class Report(Command):
     def _find_volume(self, draft: Draft) -> Volume | None:
         """The volume, if it is one that may be there; only the agent of its node may report on it."""
         volume, node = draft.tables.volumes.get(self.volume), self.caller.node
-        # Reports from a disk on which it could not be made may come late.
-        if volume is None or (volume.node != node and node in map(node_of, volume.failed)):
+        if volume is None or (volume.node != node and _was_on(draft, volume, node)):
             self.require_agent(node)
             return None
         self.require_agent(volume.node)
@@ -78,7 +77,10 @@ class NotMade(Report):
     fault: Fault = "disk"
 
     def decide(self, draft: Draft) -> None:
-        """Make it on another disk, or else fail the grant. A volume that was whole and cannot be repaired is lost."""
+        """Make it on another disk, or queue the grant until one has room, or else fail it.
+
+        A volume that was whole and cannot be repaired is lost.
+        """
         tried = find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
             self.require_agent(tried.node)
@@ -103,11 +105,35 @@ class NotMade(Report):
             draft.emit(ev.VolumeMoved(at=draft.now, volume=volume.name, disk=disk, because=because, report=number))
             _note_stray(draft, volume, number)  # some of it may be there
             return
+        if self.fault != "request" and self._queue_again(draft, grant, volume):
+            return
         disks = len(volume.failed) + 1
         more = f"tried on {disks} disks" if disks > 1 else "no other disk has room for it"
         text = f"volume {volume.name} on {volume.disk} could not be made: {because}"
         draft.notify_owner(grant, text)
         draft.release(grant, State.FAILED, Because(Reason.NOT_MADE, f"{text}; {more}"))
+
+    def _queue_again(self, draft: Draft, grant: Grant, volume: Volume) -> bool:
+        """Whether it waits for other disks; what there is of its volumes is removed, and new ones have new names."""
+        tables, now = draft.tables, draft.now
+        failed = tuple(dict.fromkeys((*grant.avoids, *volume.failed, volume.disk)))
+        is_extended = grant.end > grant.start + grant.ask.seconds  # which would be taken back
+        is_last_try = grant.tried + 1 >= tables.rules.tries or len(failed) >= MOST_DISKS
+        if is_extended or is_last_try or explain_impossible(tables, grant.ask, failed):
+            return False
+        text = f"volume {volume.name} could not be made on {volume.disk}: {self.because}"
+        volumes = [each for each in tables.volumes_of(grant) if each.state in ON_DISK]
+        draft.emit(
+            ev.Queued(
+                at=now, grant=grant.id, because=f"no room on another disk now; {text}", reason=Reason.NO_ROOM,
+                until=now + tables.rules.interval, tried=grant.tried + 1, first=grant.first + grant.volumes,
+                avoids=failed,
+            )
+        )  # fmt: skip
+        draft.notify_owner(grant, f"it waits for room on another disk: {text}")
+        for each in volumes:
+            _note_stray(draft, each, self.number if each.node == volume.node else 0)
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +190,12 @@ class Stuck(Report):
         draft.emit(ev.VolumeStuck(at=draft.now, volume=volume.name, because=because, report=number))
         _note_stray(draft, volume, number, because=because)
         draft.finish(volume.grant)
+
+
+def _was_on(draft: Draft, volume: Volume, node: str) -> bool:
+    """Whether late reports may come from there: it could not be made there, or another journal may have placed it."""
+    known = draft.tables.nodes.get(node)
+    return node in map(node_of, volume.failed) or (known is not None and known.doubted > 0)
 
 
 def _note_stray(draft: Draft, volume: Volume | FoundVolume, number: int, disk: str = "", because: str = "") -> None:

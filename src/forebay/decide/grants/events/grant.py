@@ -54,6 +54,8 @@ class Queued(GrantEvent):
     expected: float = 0.0
     turned: Turned | None = None
     reason: Reason = Reason.NONE
+    first: int = 0
+    avoids: tuple[str, ...] = ()
 
     def apply(self, tables: Tables) -> None:
         tables.set_turn(self.turned)
@@ -75,6 +77,7 @@ class Granted(GrantEvent):
     parts: tuple[tuple[str, int], ...]
     policy: str
     turned: Turned | None = None
+    first: int = 0
 
     def apply(self, tables: Tables) -> None:
         tables.set_turn(self.turned)
