@@ -10,6 +10,7 @@ import pytest
 
 from forebay.act.control.service.service import NodeLiveness
 from forebay.decide.grants.codec import from_line
+from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from support.control import DISK, GB, Running, running
@@ -189,6 +190,18 @@ def test_the_policy_is_changed_without_a_restart(service: Running) -> None:
     assert service.call("PUT", "/v1/policy", {"policy": "worst-fit"}) == {"policy": "worst-fit"}
     assert service.ask()["policy"] == "worst-fit"
     assert "did you mean 'worst-fit'" in service.error("PUT", "/v1/policy", {"policy": "worst-fat"}, status=404)
+
+
+def test_a_new_journal_has_the_policy_and_the_rules_of_the_file(tmp_path: Path) -> None:
+    rules = GrantRules(interval=7.0)
+    with running(tmp_path, policy="worst-fit", rules=rules) as service:
+        assert service.call("GET", "/v1/policy")["policy"] == "worst-fit"
+        assert service.call("GET", "/v1/rules")["interval"] == 7
+        service.call("PUT", "/v1/rules", {"interval": 9})
+    with running(tmp_path, rules=rules, shadow=True) as service:  # what was changed since stays, whatever else changes
+        told = service.call("GET", "/v1/rules")
+        assert (service.call("GET", "/v1/policy")["policy"], told["interval"]) == ("worst-fit", 9)
+        assert service.call("GET", "/v1/health")["mode"] == "shadow"
 
 
 def test_in_shadow_everything_is_decided_and_nothing_is_to_be_done(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -164,9 +165,11 @@ class Service:
     async def _first_settings(self) -> None:
         """What the file says holds for a new journal; after that the journal knows, as it can be changed any time."""
         live, wanted = await self.writer.now(), self.settings
-        if live.last == 0 or live.control.rules.shadow != wanted.shadow:
-            await self.do(co.ChangeRules(caller=co.SERVICE, rules=wanted.rules))
-        if live.last == 0:
+        is_new, rules = live.last == 0, live.control.rules  # `live` changes with what is done
+        if is_new or rules.shadow != wanted.shadow:
+            rules = wanted.rules if is_new else replace(rules, shadow=wanted.shadow)
+            await self.do(co.ChangeRules(caller=co.SERVICE, rules=rules))
+        if is_new:
             await self.do(co.ChangePolicy(caller=co.SERVICE, policy=wanted.policy))
         live = await self.writer.now()
         if (live.control.policy, live.control.rules) != (wanted.policy, wanted.rules):
