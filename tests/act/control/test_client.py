@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from forebay.act.control import client as client_module
 from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_service, service_of
-from forebay.act.control.connections import Address, Answer
+from forebay.act.control.connections import Address, Answer, describe_failure
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
@@ -92,6 +93,20 @@ def test_a_service_that_is_away_is_told_in_one_line(tmp_path: Path, name: str, s
     with Client(address, patience=0.0) as client, pytest.raises(ServiceAway, match=says) as caught:
         client.health()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), "it closed the connection"),
+        (BrokenPipeError(32, "Broken pipe"), "it closed the connection"),
+        (OSError(113, "No route to host"), "no route to host"),
+        (ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed"), "verify failed: self-signed"),
+    ],
+)
+def test_why_a_service_does_not_answer_is_told_without_numbers_of_errors(error: OSError, says: str) -> None:
+    assert describe_failure(error).endswith(says)
+    assert "Errno" not in describe_failure(error)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, why
 
 _CONNECT = 5.0  # seconds that a connection may take
 Failure = (OSError, http.client.HTTPException)  # what a call raises that gets no answer
@@ -123,7 +123,9 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
 def describe_failure(error: BaseException) -> str:
     for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
                          (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
-                         (http.client.RemoteDisconnected, "it closed the connection")):  # fmt: skip
+                         (ConnectionError, "it closed the connection")):  # fmt: skip
         if isinstance(error, kind):
             return reason
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        return why(error)
     return " ".join(str(error).split()) or type(error).__name__
