@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -406,3 +407,24 @@ def test_a_job_without_a_limit_that_backfill_starts_runs(site: Site) -> None:
     (grant,) = site.grants(job)
     assert grant["seconds"] == 86400 + 2 * 3600
     site.check_end({job: "COMPLETED"})
+
+
+def test_many_jobs_at_once_end_well_while_the_service_goes_comes_and_hangs(site: Site) -> None:
+    kinds = [(size, options) for size in ("20MB", "40MB") for options in ((), ("--time=5",)) for _ in range(3)]
+    for at, how in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP)):
+        jobs = [
+            site.slurm.submit('echo x > "$FOREBAY_PATH/x"', f"#BB_LUA capacity={size}", options=options)
+            for size, options in kinds[at::4]
+        ]
+        site.slurm.wait(jobs[0], "RUNNING", "CONFIGURING", *ENDED)
+        if how == signal.SIGSTOP:
+            site.control.service.signal(how)
+            time.sleep(2)  # longer than a hook inside slurmctld waits
+            site.control.service.signal(signal.SIGCONT)
+        else:
+            site.control.service.end(how)
+            site.control.service.start()
+        for job in jobs:
+            assert site.slurm.wait(job)["JobState"] == "COMPLETED"
+        site.check_end(dict.fromkeys(jobs, "COMPLETED"))
+    assert site.reconcile() == ""

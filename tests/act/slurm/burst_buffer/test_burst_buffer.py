@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,12 +285,25 @@ def test_without_the_service_jobs_are_taken_and_pools_are_as_they_were(bench: Be
 
 
 def test_a_service_that_hangs_keeps_nobody_for_ever(away: Lua, tmp_path: Path) -> None:
+    """slurmctld waits for it once in a while, however many jobs there are."""
+    settings, script = away.folder / "forebay_settings.lua", away.script("#BB_LUA capacity=1GB tier=fast")
+    before, calls = settings.read_text(), list[int]()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "nobody"))
         door.listen()
-        assert away.call("job_process", away.script("#BB_LUA capacity=1GB")).code == 0
-        found = away.call("paths", "7", away.script("#BB_LUA capacity=1GB"), "/none")
-    assert found.code == 0 and "paths: the storage service does not answer (timeout)" in found.log
+        door.setblocking(False)
+        for clock in (1000, 1000, 1004, 1005, 990):
+            settings.write_text(f"os.time = function() return {clock} end\n{before}")
+            assert away.call("job_process", script).code == 0
+            assert away.submit(script="#!/bin/sh\n#BB_LUA capacity=1GB tier=fast\n")[1] == ""
+            found = away.call("paths", "7", script, "/none")
+            assert found.code == 0 and "paths: the storage service did not answer a moment ago" in found.log
+            calls.append(0)
+            with suppress(BlockingIOError):
+                while True:
+                    door.accept()[0].close()
+                    calls[-1] += 1
+    assert calls == [1, 0, 0, 1, 1], "again after a pause, or where the clock was put back"
 
 
 def test_a_fraction_that_slurm_would_misread_is_refused_where_nothing_rewrites_it(away: Lua) -> None:

@@ -17,7 +17,6 @@ local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local forebay = dofile(here .. "forebay.lua")
 local settings = forebay.settings
 
-local SHORT = 1 -- seconds that a call may take inside slurmctld
 local WAIT = 20 -- seconds of one long call beside it
 local STAGE_OUT = 12 * 3600 -- seconds that a stage-out waits for a service that does not answer
 
@@ -38,10 +37,6 @@ end
 
 local function call_for_stage_out(method, path, body)
   return forebay.call_patiently(method, path, body, STAGE_OUT)
-end
-
-local function call_once(method, path, body)
-  return forebay.call(method, path, body, SHORT)
 end
 
 -- Slurm's backfill gives a year to a job without a limit in a partition without one.
@@ -86,7 +81,7 @@ function slurm_bb_job_process(script, ...)
     return fail("(new)", "job_process", "capacity: Slurm itself cannot read '" .. request.text ..
       "'; write whole numbers with kB to PB or KiB to PiB")
   end
-  local never, away = forebay.find_refusal(request, SHORT)
+  local never, away = forebay.find_refusal(request)
   if never then return fail("(new)", "job_process", never) end
   if away then slurm.log_info("forebay: a job is not checked: %s", away) end
   return slurm.SUCCESS
@@ -115,7 +110,7 @@ end
 -- The tiers as Slurm's pools. If the service does not answer, the pools stay as they were: a slurmctld that starts then
 -- reads them from the cache and accepts jobs. (If this failed at its start, it would forget its burst buffers.)
 function slurm_bb_pools(...)
-  local tiers, wrong = forebay.list_tiers(call_once)
+  local tiers, wrong = forebay.list_tiers(forebay.call_inside)
   if tiers then
     write_cache(pools_text(tiers, false))
     return slurm.SUCCESS, pools_text(tiers, true)
@@ -255,7 +250,7 @@ end
 
 -- Writes the variables about the job's space to Slurm's file. Nil, or the error.
 local function write_environment(job, path_file)
-  local grant, wrong = find_job_grant(job, call_once)
+  local grant, wrong = find_job_grant(job, forebay.call_inside)
   if not grant then return wrong end
   local text, why = format_environment(grant)
   if not text then return why end
@@ -357,13 +352,13 @@ end
 
 -- `scontrol show bbstat`.
 function slurm_bb_get_status(...)
-  local health, status = call_once("GET", "/v1/health", nil)
+  local health, status = forebay.call_inside("GET", "/v1/health", nil)
   local wrong = forebay.find_error(health, status)
   if wrong then return slurm.SUCCESS, "forebay: " .. forebay.format_line(wrong) .. "\n" end
   local function count(number) return forebay.format_number(tonumber(number) or 0) end
   local lines = { string.format("forebay %s: %s, policy %s, %s nodes, %s silent", tostring(health.version),
     tostring(health.status), tostring(health.policy), count(health.nodes), count(health.silent)) }
-  for _, tier in ipairs(forebay.list_tiers(call_once) or {}) do
+  for _, tier in ipairs(forebay.list_tiers(forebay.call_inside) or {}) do
     lines[#lines + 1] = string.format("%s: %.1f GB free of %.1f GB on %s disks", tier.name, tier.free / 1e9,
       tier.total / 1e9, count(tier.disks))
   end

@@ -255,6 +255,28 @@ function forebay.call(method, path, body, seconds)
   return document, status
 end
 
+local SHORT = 1 -- seconds that a call may take inside slurmctld
+local PAUSE = 5 -- seconds for which none waits after one that had no answer
+
+-- The same, for callers inside slurmctld, which answers nobody meanwhile. A service that hangs must not take a second of
+-- each of many jobs: sbatch gives up after ten.
+function forebay.call_inside(method, path, body)
+  local mark = settings.cache ~= "" and settings.cache .. ".hangs"
+  local now, since = os.time(), mark and tonumber(forebay.read_file(mark) or "")
+  if since and since <= now and now < since + PAUSE then
+    return report_away("the storage service did not answer a moment ago: " .. settings.socket)
+  end
+  local document, status = forebay.call(method, path, body, SHORT)
+  if mark and not document and status:find("(timeout)", 1, true) then
+    local file = io.open(mark, "w")
+    if file then
+      file:write(tostring(os.time()))
+      file:close()
+    end
+  end
+  return document, status
+end
+
 -- The same, for callers outside slurmctld that can wait: retries for `patience` seconds if the service does not answer.
 function forebay.call_patiently(method, path, body, patience, seconds)
   local core = require("socket.core")
@@ -398,10 +420,10 @@ function forebay.is_over(grant)
 end
 
 -- Asks the service whether it could ever grant the request: nil if it could, else the reason; or nil and an error.
-function forebay.find_refusal(request, seconds)
+function forebay.find_refusal(request)
   local path = "/v1/fit?size=" .. format_number(request.capacity) .. "&tier=" .. request.tier ..
     (request.time and "&seconds=" .. format_number(math.max(1, request.time)) or "")
-  local document, status = forebay.call("GET", path, nil, seconds)
+  local document, status = forebay.call_inside("GET", path, nil)
   if not document then return nil, status end
   if status >= 300 then return forebay.find_error(document, status) end
   return document.answer == "never" and forebay.format_line(document.because) or nil

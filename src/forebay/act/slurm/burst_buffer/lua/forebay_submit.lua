@@ -59,7 +59,7 @@ function forebay.submit(job_desc)
   if wrong then return wrong end
   if not request then return nil end
   if request.tier ~= "" then -- Slurm would refuse a pool that it does not know without a word
-    local never = forebay.find_refusal(request, 1)
+    local never = forebay.find_refusal(request)
     if never then return never end
   end
   if option then job_desc.burst_buffer = complete_directives(option, request) end
