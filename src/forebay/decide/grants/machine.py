@@ -159,11 +159,13 @@ def stray_key(disk: str, volume: str) -> str:
     return f"{disk} {volume}"
 
 
-def check_node(name: str, network_bandwidth: float) -> None:
+def check_node(name: str, network_bandwidth: float, where: str = "") -> None:
     if not re.fullmatch(_NODE_NAME, name):
-        raise BadInput("node", f"{name[:40]!r} is not a valid node name")
+        raise BadInput(f"{where}node", f"{name[:40]!r} is not a valid node name")
     if not 0 < network_bandwidth < math.inf:
-        raise BadInput(f"node {name}", f"network_bandwidth must be positive and finite, not {network_bandwidth:g}")
+        raise BadInput(
+            f"{where}node {name}", f"network_bandwidth must be positive and finite, not {network_bandwidth:g}"
+        )
 
 
 def check_fields(where: str, fields: Mapping[str, object]) -> None:

@@ -536,7 +536,8 @@ def test_numbers_rise_by_the_clock_if_the_file_is_lost(tmp_path: Path) -> None:
         ('service = "unix', 'service = "http', "must be like 'unix:/path' or 'https://host:port'"),
         ('name = "d1"', 'name = "d0"', r"disk\[1\].name: two disks have the name 'd0'"),
         ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: belongs to disk 'd0' already"),
-        ('kind = "directory"', 'kind = "tape"', "no kind of volumes 'tape'"),
+        ('kind = "directory"', 'kind = "tape"', r"disk\[0\]: no kind of volumes 'tape'"),
+        ('kind = "directory"', 'kind = "lvm"', r"disk\[0\]: lvm volumes: need the name of a volume group"),
         ('capacity = "100 MB"', 'capacity = "-1 MB"', r"disk\[0\].capacity: input should be .* to 1, not '-1 MB'"),
         ('capacity = "100 MB"', 'capacity = "much"', r"disk\[0\].capacity: 'much' is not a number"),
         ('read_bandwidth = "1 GB/s"', "read_bandwidth = 0", r"read_bandwidth: input should be greater than 0"),
@@ -553,7 +554,7 @@ def test_what_is_wrong_with_the_file_is_told_in_one_line(folder: Path, old: str,
     path.write_text(path.read_text().replace(old, new.replace("{}", folder.name), 1))
     with pytest.raises(UserError, match=says) as caught:
         read_agent(path)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
 
 
 def test_paths_in_the_file_are_relative_to_it(folder: Path) -> None:

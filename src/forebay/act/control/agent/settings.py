@@ -8,7 +8,7 @@ from forebay.act.control.client import parse_service
 from forebay.act.volumes.kinds import open_exposures, open_volumes
 from forebay.decide.grants.machine import DISK_NAME, check_fields, check_node
 from forebay.history.toml import Bytes, BytesPerSecond, Field, RelativePath, Seconds, Table, load_toml, validate
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, UnknownName
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
           "nvmet": ("nvmet",)}  # fmt: skip
@@ -34,7 +34,7 @@ class AgentSettings(Table):
     fields: dict[str, Any] = Field(default_factory=dict)  #: Whatever else users can ask for, such as a rack.
 
     def check(self, path: Path) -> None:
-        check_node(self.node, self.network_bandwidth)
+        check_node(self.node, self.network_bandwidth, f"{path}: agent.")
         check_fields(f"{path}: agent.fields", self.fields)
         if parse_service(self.service, f"{path}: agent.service").url and self.token is None:
             raise BadInput(
@@ -102,8 +102,12 @@ def _open_disk(where: str, disk: _Disk) -> AgentDisk:
     means = disk.expose or possible[0]
     if means not in possible:
         raise BadInput(f"{where}.expose", f"{disk.kind} volumes can have {' or '.join(possible)}, not {means!r}")
+    try:
+        volumes = open_volumes(disk.kind, disk.root, fs=disk.fs, group=disk.group, local=means == "none")
+    except (BadInput, UnknownName) as error:
+        raise BadInput(where, str(error)) from None
     return AgentDisk(
-        volumes=open_volumes(disk.kind, disk.root, fs=disk.fs, group=disk.group, local=means == "none"),
+        volumes=volumes,
         capacity=None if disk.capacity is None else int(disk.capacity),
         expose=means,
         **disk.model_dump(include={"name", "read_bandwidth", "write_bandwidth", "identity", "root", "fields"}),
