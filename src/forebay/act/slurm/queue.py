@@ -76,11 +76,9 @@ class Slurm:
         """By the number of a job, the names of those that wait for it."""
         return parse_dependents(self.run("squeue", "--noheader", "--all", "--format=%i %E"))
 
-    def find_state_folder(self) -> Path | None:
-        """The folder where slurmctld keeps its state."""
-        config = self.run("scontrol", "show", "config")
-        location = re.search(r"^StateSaveLocation\s*=\s*(/\S+)", config, re.MULTILINE)
-        return Path(location[1]) if location else None
+    def read_config(self) -> dict[str, str]:
+        """The settings of slurmctld, such as ClusterName."""
+        return dict(re.findall(r"^(\w+)\s*=\s*(\S+)", self.run("scontrol", "show", "config"), re.MULTILINE))
 
     def requeue(self, job: QueuedJob) -> None:
         """Cancel the job, which tears it down, and requeue it to start now, not after Slurm's pause of two minutes."""

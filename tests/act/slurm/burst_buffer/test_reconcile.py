@@ -15,6 +15,7 @@ from forebay.act.slurm.burst_buffer import reconcile
 from forebay.act.slurm.burst_buffer.reconcile import Terms, find_corrections
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.queue import QueuedJob, parse_jobs, parse_time_limit
+from forebay.model.errors import BadInput
 
 TERMS = Terms(time=1000.0, margin=10.0, queue=100.0, grace=60.0)
 NOW = 5000.0
@@ -166,12 +167,16 @@ class Calls:
 
     def __init__(self, *grants: GrantDocument) -> None:
         self.grants, self.done = grants, list[tuple[str, str]]()
+        self.now = dict[str, dict[str, Any]]()
 
     def rules(self) -> dict[str, float]:
         return {"longest": 1e9}
 
     def live_grants(self) -> list[GrantDocument]:
         return list(self.grants)
+
+    def grant(self, name: str) -> dict[str, Any]:
+        return next(grant for grant in self.grants if grant["id"] == name) | self.now.get(name, {})
 
     def release(self, name: str, because: str) -> None:
         self.done.append((name, because))
@@ -185,11 +190,34 @@ def test_where_slurm_does_not_answer_nothing_is_released(monkeypatch: pytest.Mon
     assert calls.done == []
 
 
-def test_what_a_failed_stage_out_left_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def idle_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cluster named C without a job."""
+    config = f"printf 'ClusterName = C\\nStateSaveLocation = {tmp_path}\\n'"
     for name in ("squeue", "scontrol"):
-        (tmp_path / name).write_text(f"#!/bin/sh\n[ $2 != config ] || echo StateSaveLocation = {tmp_path}\n")
+        (tmp_path / name).write_text(f"#!/bin/sh\n[ $2 != config ] || {config}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+
+@pytest.mark.usefixtures("idle_slurm")
+def test_space_that_the_job_gave_back_meanwhile_is_not_reported() -> None:
+    calls = Calls(grant("1"), grant("2"), grant("3"))
+    calls.now = {"g1": {"state": "released"}, "g3": {"state": "releasing"}}
+    (action,) = reconcile.reconcile(calls, "c", None, TERMS)  # type: ignore[arg-type]
+    assert (action.grant, calls.done) == ("g2", [("g2", "job 2 is gone")])
+
+
+@pytest.mark.usefixtures("idle_slurm")
+def test_the_space_of_another_cluster_is_left_alone() -> None:
+    calls = Calls(grant("1"))
+    with pytest.raises(BadInput, match="this Slurm is the cluster 'C', not 'other'"):
+        reconcile.reconcile(calls, "other", None, TERMS)  # type: ignore[arg-type]
+    assert calls.done == []
+
+
+@pytest.mark.usefixtures("idle_slurm")
+def test_what_a_failed_stage_out_left_is_kept(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / KEPT).touch()
     notes = tmp_path / "forebay_jobs"

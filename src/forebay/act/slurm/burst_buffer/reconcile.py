@@ -24,7 +24,8 @@ from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer.installation import JOBS
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.queue import QueuedJob, Slurm
-from forebay.model.grant import LIVE
+from forebay.model.errors import BadInput
+from forebay.model.grant import ENDED, LIVE
 
 AWAY = "[service-away]"
 """The end of a reason from our hooks if the service did not answer; the same as in lua/forebay.lua."""
@@ -34,6 +35,7 @@ _WITH_DATA = frozenset({"running", "suspended", "post-run", "staging-out", "stag
 _WAITS = frozenset({"PENDING", "CONFIGURING"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED"})
 _NO_BUFFER = frozenset({"pending", "complete"})
+_GIVEN_BACK = frozenset({"releasing", *(state.value for state in ENDED)})
 _SLACK = 60.0  # seconds that a running job's space may end too early: Slurm prints the time left in whole seconds
 
 
@@ -70,15 +72,16 @@ def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> 
     """
     grants, longest = list(client.live_grants()), client.rules()["longest"]
     slurm = Slurm(conf)
-    jobs, buffers, state = slurm.list_jobs(), slurm.list_buffers(), slurm.find_state_folder()
-    notes: list[Path] = []  # what the hooks keep of jobs; nothing if this is not the machine of slurmctld
-    with suppress(OSError):
-        notes = [] if state is None else list((state / JOBS).iterdir())
+    jobs, buffers, config = slurm.list_jobs(), slurm.list_buffers(), slurm.read_config()
+    own = config.get("ClusterName", cluster)
+    if own.lower() != cluster.lower():  # else all grants of another cluster would seem to be of jobs that are gone
+        raise BadInput("--cluster", f"this Slurm is the cluster {own!r}, not {cluster!r}")
+    notes = _list_notes(config.get("StateSaveLocation", ""))
     checked = [grant for grant in grants if not _is_kept(grant, job_number(grant, cluster), notes)]
     corrections = find_corrections(
         checked, jobs, buffers, cluster=cluster, terms=terms, now=time.time(), longest=longest, times=_read_times(notes)
     )
-    actions = [_correct(client, correction) for correction in corrections]
+    actions = [done for correction in corrections if (done := _correct(client, correction)) is not None]
     torn_down = {job.number for job in jobs.values() if _is_torn_down(client, cluster, job, terms.grace)}
     repairs = find_repairs(jobs.values(), buffers, torn_down, {})
     if any(repair.what == "requeue" for _, repair in repairs):
@@ -99,6 +102,13 @@ def job_number(grant: GrantDocument, cluster: str) -> str:
     """
     key = re.fullmatch(rf"slurm-{re.escape(cluster)}-(\d+)(?:\.\d+)?", str(grant["key"]))
     return key[1] if key else ""
+
+
+def _list_notes(state: str) -> list[Path]:
+    """What the hooks keep of jobs; nothing if this is not the machine of slurmctld."""
+    with suppress(OSError):
+        return list((Path(state) / JOBS).iterdir()) if state.startswith("/") else []
+    return []
 
 
 def _read_times(notes: list[Path]) -> dict[str, float]:
@@ -181,9 +191,12 @@ def _needed_until(job: QueuedJob, time: float | None, grant: GrantDocument, term
     return 0.0
 
 
-def _correct(client: Client, action: Action) -> Action:
+def _correct(client: Client, action: Action) -> Action | None:
+    """The action; None if it was not needed any more, because the job's own teardown came first."""
     try:
         if action.what == "release":
+            if client.grant(action.grant)["state"] in _GIVEN_BACK:
+                return None
             client.release(action.grant, action.because)
         else:
             client.extend_until(action.grant, action.until)
