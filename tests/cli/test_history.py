@@ -447,7 +447,7 @@ def advised(tmp_path: Path) -> str:
             record_decision(connection, row | {"time": 1.6e9, "job": "7000", "outcome": "shadow"})
             record_decision(connection, row | {"time": 1.6e9 + DAY, "job": None, "outcome": "shadow", "app": "gcrm"})
             told = {"time": 1.6e9 + 2 * DAY, "job": "a\x1b", "outcome": "refused", "stripe_offset": -1}
-            record_decision(connection, row | told | {"applied_to": "/scratch/out"})
+            record_decision(connection, row | told | {"applied_to": "/scratch/out", "filesystem": "/scratch"})
     return path
 
 
@@ -455,6 +455,7 @@ def test_what_was_decided_in_shadow_mode_is_listed_beside_what_ran(forebay: Fore
     shown = forebay("history", "advice", "--db", advised)
     assert [line.split()[0] for line in shown.out.splitlines()[1:4]] == ["3", "2", "1"]
     assert "8 x 1 MiB" in shown.out and "2 x 1 MiB (run 1)" in shown.out
+    assert [("  /scratch  " in line) for line in shown.out.splitlines()[1:4]] == [True, False, False]
     assert "\x1b" not in shown.out
     found = forebay("history", "advice", "--outcome", "shadow", "--db", advised, "--json").json["advice"]
     assert [(d["decision_id"], d["app"]) for d in found] == [(2, "gcrm"), (1, "vpic")]

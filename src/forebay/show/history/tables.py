@@ -271,6 +271,7 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
             "application": printable(d["app"]),
             "processes": d["nprocs"],
             "job": printable(d["job"] or "-"),
+            "file system": printable(d["filesystem"] or "-"),
             "outcome": d["outcome"],
             "layout": _layout(d["stripe_count"], d["stripe_size"]),
             "first target": "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
