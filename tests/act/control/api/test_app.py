@@ -57,6 +57,14 @@ def test_what_is_no_json(service: Running) -> None:
     )
 
 
+@pytest.mark.parametrize(("kind", "body"), [("text/plain", b'{"size": 1}'), ("application/json", b"[1]")])
+def test_a_body_that_is_no_json_object_is_told_how_to_be_one(service: Running, kind: str, body: bytes) -> None:
+    with service.client() as client:
+        answer = client.post("/v1/grants", content=body, headers={"Content-Type": kind})
+    words = "request body must be a JSON object, sent with Content-Type: application/json"
+    assert (answer.status_code, answer.json()["error"]) == (400, words)
+
+
 @pytest.mark.parametrize(
     ("wants", "words"),
     [

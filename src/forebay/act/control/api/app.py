@@ -61,6 +61,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 def _describe_mistake(mistake: Any) -> str:
     if mistake["type"] == "json_invalid":
         return "request body is not valid JSON"
+    if mistake["loc"] == ("body",) and mistake["type"] == "model_attributes_type":
+        return "request body must be a JSON object, sent with Content-Type: application/json"
     where = ".".join(str(step) for step in mistake["loc"] if step not in ("body", "query", "path")) or "body"
     reason = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(mistake["type"])
     if mistake["type"] == "value_error":
