@@ -428,3 +428,14 @@ def test_many_jobs_at_once_end_well_while_the_service_goes_comes_and_hangs(site:
             assert site.slurm.wait(job)["JobState"] == "COMPLETED"
         site.check_end(dict.fromkeys(jobs, "COMPLETED"))
     assert site.reconcile() == ""
+
+
+def test_jobs_that_have_their_space_do_not_wait_for_one_that_was_set_up_with_them(site: Site) -> None:
+    with site.held(60 * MB):
+        waiting = site.slurm.submit("true", "#BB_LUA capacity=80MB")
+        others = [site.slurm.submit("true", "#BB_LUA capacity=2MB") for _ in range(6)]
+        for job in others:
+            assert site.slurm.wait(job)["JobState"] == "COMPLETED"
+        assert site.slurm.state(waiting) == "PENDING"
+    assert site.slurm.wait(waiting)["JobState"] == "COMPLETED"
+    site.check_end(dict.fromkeys((waiting, *others), "COMPLETED"))

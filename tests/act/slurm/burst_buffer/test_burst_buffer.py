@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -15,7 +17,7 @@ import pytest
 
 from support.control import GB, Running, running
 from support.processes import wait_until
-from support.slurm_lua import Answer, Lua, skip_without_lua
+from support.slurm_lua import LUA, PATIENCE, Answer, Lua, skip_without_lua
 
 USER = ("1000", "1000")
 
@@ -518,3 +520,28 @@ def test_an_answer_that_comes_byte_by_byte_takes_no_longer_than_any_other(away: 
     with odd_service(tmp_path / "nobody", http(b"{}"), pause=0.3):
         found = away.call("paths", "7", away.script("#BB_LUA capacity=1GB"), "/none")
         assert found.code == 0 and "does not answer (timeout)" in found.log
+
+
+@pytest.mark.parametrize("parent", ["slurmscriptd", "slurmctld"])
+def test_a_hook_does_not_hold_the_pipes_of_hooks_that_were_started_with_it(away: Lua, parent: str) -> None:
+    """Its own is the one whose other end it does not have. Inside slurmctld, nothing is closed."""
+    (away.folder / "hook").mkdir()
+    (away.folder / parent).symlink_to("/bin/sh")  # which gives the process its name
+    (away.folder / "hook" / "slurmscriptd").symlink_to(str(shutil.which(LUA)))
+    program = away.folder / "program.lua"
+    program.write_text(
+        'local forebay = dofile(arg[1] .. "/forebay.lua")\nforebay.leave_siblings()\n'
+        'for at = 2, #arg do io.write(io.open("/proc/self/fdinfo/" .. arg[at]) and "open " or "closed ") end\n'
+    )
+    other_end, others, own_end, own = *os.pipe(), *os.pipe()
+    try:
+        words = (away.folder / "hook" / "slurmscriptd", program, away.folder, other_end, others, own)
+        line = " ".join(map(str, words)) + "; true"
+        run = [str(away.folder / parent), "-c", line]
+        done = subprocess.run(
+            run, pass_fds=(other_end, others, own), capture_output=True, text=True, check=True, timeout=PATIENCE
+        )
+    finally:
+        for number in (other_end, others, own_end, own):
+            os.close(number)
+    assert done.stdout == f"open {'closed' if parent == 'slurmscriptd' else 'open'} open ", done.stderr

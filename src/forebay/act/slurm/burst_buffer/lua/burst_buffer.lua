@@ -181,6 +181,7 @@ local function format_environment(grant)
 end
 
 function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
+  forebay.leave_siblings()
   local request, wrong = read_request(script)
   if not request then return fail(job, "setup", wrong) end
   local limit = query_job(job, info)
@@ -231,6 +232,7 @@ local function stage_files(job, script, way, ask)
 end
 
 function slurm_bb_data_in(job, script, ...)
+  forebay.leave_siblings()
   local wrong = stage_files(job, script, "stage_in", call_patiently)
   if wrong then return fail(job, "data_in", wrong) end
   return slurm.SUCCESS
@@ -289,6 +291,7 @@ end
 
 -- The job begins. If the service does not answer, it begins all the same if, by its note, its space lasts long enough.
 function slurm_bb_pre_run(job, script, uid, gid, info, ...)
+  forebay.leave_siblings()
   local request, wrong = read_request(script)
   if not request then return fail(job, "pre_run", wrong) end
   local grant, _, unknown = forebay.find_grant(job, call_patiently)
@@ -314,6 +317,7 @@ end
 
 -- The job's nodes are free by now, so this may wait long. Data that is not copied stays.
 function slurm_bb_data_out(job, script, ...)
+  forebay.leave_siblings()
   local wrong = stage_files(job, script, "stage_out", call_for_stage_out)
   if not wrong then return slurm.SUCCESS end
   forebay.note_failed(job)
@@ -330,6 +334,7 @@ end
 
 -- Slurm tries a failed teardown twice more. Then `forebay slurm reconcile` or the grant's end releases the space.
 function slurm_bb_job_teardown(job, script, hurry, ...)
+  forebay.leave_siblings()
   local grant, _, wrong = forebay.find_grant(job, call_patiently)
   if wrong then return fail(job, "teardown", wrong) end
   if not grant then

@@ -375,6 +375,34 @@ function forebay.run_command(command)
   return output or text, code == "0"
 end
 
+-- Prints the descriptors of a hook's process that write to pipes of which it has the other end, too; nothing unless the
+-- process is a child of slurmscriptd.
+local SIBLINGS = [=[
+  hook=$PPID
+  read -r _ _ _ parent _ < /proc/$hook/stat
+  [ "$(cat /proc/$hook/comm /proc/$parent/comm)" = "slurmscriptd
+slurmscriptd" ] || exit 0
+  ls -l /proc/$hook/fd | awk '$NF ~ /^pipe:/ { if ($1 ~ /^.r/) read[$NF] = 1; else writes[$(NF - 2)] = $NF }
+    END { for (number in writes) if (read[writes[number]]) print number }'
+]=]
+
+-- slurmscriptd starts hooks without closing what others of its threads have just opened, and sees the end of a hook only
+-- when nobody holds its pipe any more. A hook that waits for space would keep all that were started with it from ending,
+-- and with them the space that it waits for. A hook's own pipe is the one whose other end it does not have.
+function forebay.leave_siblings()
+  pcall(function()
+    local socket
+    for number in forebay.run_command(SIBLINGS):gmatch("(%d+)\n") do
+      if not socket then
+        socket = require("socket.core").tcp()
+        socket:close()
+      end
+      socket:setfd(tonumber(number))
+      socket:close()
+    end
+  end)
+end
+
 -- Writes the note; the space is needed for `time` seconds (nil: as long as the job lasts). Nil, or the error.
 function forebay.write_note(job, grant, time)
   local file = note_path(job)
