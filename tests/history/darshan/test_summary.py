@@ -63,7 +63,8 @@ def test_posix_and_stdio_add_up_and_mpiio_is_not_counted_over_posix(path: Path) 
         assert 0 <= min(kinds, default=0) <= sum(kinds) <= part["requests"]
         assert max(part["shared_bytes"], part["request_bytes"]) <= part["total_bytes"] <= row["total_bytes"]
     assert row["io_less_1k"] + row["io_1k_to_100k"] <= row["read_requests"] + row["write_requests"]
-    assert sum(files > 0 for files in row["osts"]["files"]) == (row["stripe_count"] or 0)
+    used = zip(row["osts"]["filesystem"], row["osts"]["files"], strict=True)
+    assert sum(mount == row["filesystem"] and files > 0 for mount, files in used) == (row["stripe_count"] or 0)
 
 
 def test_without_posix_mpiio_counts(tmp_path: Path) -> None:
