@@ -18,7 +18,7 @@ from forebay.act.forward.net.auth import Asker, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.loop import run
 from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Kind, Message, Receiver
-from forebay.act.forward.striping import in_order, parts_of, pieces
+from forebay.act.forward.striping import parts_of, pieces, sort_parts
 from forebay.model.layout import Layout
 
 LENGTH = HEADER.size
@@ -124,7 +124,7 @@ class Relay:
         if left == 1:
             length = total if kind == READ else 0
             head = HEADER.pack(MAGIC, VERSION, kind, 1, 0, length, total, 0, tag, file, 0, session)
-            data = [part for _, _, part in in_order(zip(cut, parts, strict=True))] if kind == READ else []  # type: ignore[call-overload]
+            data = [part for _, _, part in sort_parts(zip(cut, parts, strict=True))] if kind == READ else []  # type: ignore[call-overload]
             client.send([head, *data])  # type: ignore[attr-defined]
             if not client.out:  # type: ignore[attr-defined]
                 pool.extend(buffers)  # type: ignore[arg-type]

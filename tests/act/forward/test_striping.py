@@ -10,11 +10,11 @@ from forebay.act.forward.striping import (
     Piece,
     file_offset,
     file_size,
-    in_order,
     pieces,
     servers_of,
     settle_layout,
     shares,
+    sort_parts,
 )
 from forebay.model.layout import ANY, GRAIN, Layout
 
@@ -45,7 +45,7 @@ def test_every_byte_of_a_request_is_in_one_piece_at_its_place_on_its_server(
         for p in pieces(layout, servers, offset, length)
     ]
     at = 0
-    for begin, long, part in in_order(found):
+    for begin, long, part in sort_parts(found):
         server, there = divmod(part[0], 1 << 63)
         assert (begin, long) == (at, len(part))
         assert long <= layout.size or layout.count == 1

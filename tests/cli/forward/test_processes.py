@@ -44,7 +44,9 @@ def test_two_servers_on_one_port_are_named(forebay: Forebay, tmp_path: Path) -> 
     file.write_text(table.format("a") + table.format("b"))
     ran = forebay("forward", "up", str(file), "--check")
     assert ran.code == 2
-    assert ran.err.strip() == f"forebay: {file}: server[0] and server[1] both listen at 127.0.0.1:7000"
+    assert (
+        ran.err.strip() == f"forebay: {file}: server[0] and server[1] both listen at 127.0.0.1:7000; change one of them"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,9 @@ def test_two_servers_on_one_port_are_named(forebay: Forebay, tmp_path: Path) -> 
     [
         (("--scheduler", "twin"), "--scheduler: no request scheduler 'twin'; did you mean 'twins'?"),
         (("--window", "soon"), "--window: 'soon' is not a number with a unit"),
-        (("--aggregate", "1 GiB"), "--aggregate: a message must not exceed"),
-        (("--scheduler", "fifo:aggregate=1073741824"), "--scheduler: a message must not exceed"),
-        (("--root", "/tmp"), "needs either data servers or a folder (--root)"),
+        (("--aggregate", "1 GiB"), "--aggregate: messages of 1073741824 bytes are too long"),
+        (("--scheduler", "fifo:aggregate=1073741824"), "--scheduler: messages of 1073741824 bytes are too long"),
+        (("--root", "/tmp"), "needs data servers (--server) or a folder (--root)"),
         (("--stripe-size", "5 B"), "--stripe-size: a stripe size must be"),
         (("--council", "x"), "--council: must be like"),
         (("--metrics", "unix:/m"), "--metrics: must be HOST:PORT"),

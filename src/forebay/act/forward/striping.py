@@ -1,7 +1,7 @@
-"""Where the bytes of a striped file are: arithmetic only.
+"""Computes where the bytes of a striped file are.
 
 Stripe k of a file is on the server `(start + k % count) % servers`, in that server's object at `(k // count) * size`:
-each server's object holds its stripes one after the other, without holes between them.
+an object holds its stripes in order, without gaps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,11 @@ class Piece(NamedTuple):
 
 
 MOST = 256 << 10
-"""The most bytes of a piece that consists of several stripes."""
+"""The longest piece of several stripes, in bytes."""
 
 
 def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece]:
-    """The pieces of a request of `length` bytes at `offset`, in the order in which they begin.
+    """Cut a request of `length` bytes at `offset` into pieces, in the order in which they begin.
 
     >>> [tuple(piece) for piece in pieces(Layout(count=2, size=65536, start=3), 4, 65530, 10)]
     [(3, 65530, 6, 0, ()), (0, 0, 4, 6, ())]
@@ -64,26 +64,25 @@ def parts_of(piece: Piece, whole: Any) -> list[Any]:
     return [whole[at : at + length] for at, length in piece.cuts or ((piece.at, piece.length),)]
 
 
-def in_order(answers: Iterable[tuple[Piece, Any]]) -> list[tuple[int, int, Any]]:
-    """What servers sent for pieces, in the file's order: for each part its place in the request, the expected length,
-    and the bytes."""
+def sort_parts(answers: Iterable[tuple[Piece, Any]]) -> list[tuple[int, int, Any]]:
+    """Sort the answers of servers into file order: offset in the request, expected length, and bytes of each part."""
     parts = []
-    for piece, given in answers:
+    for piece, data in answers:
         begin = 0
         for at, length in piece.cuts or ((piece.at, piece.length),):
-            parts.append((at, length, given[begin : begin + length]))
+            parts.append((at, length, data[begin : begin + length]))
             begin += length
     return sorted(parts, key=itemgetter(0))
 
 
 def file_offset(layout: Layout, place: int, offset: int) -> int:
-    """Where in the file the byte at `offset` of the object on the layout's server number `place` is."""
+    """The offset in the file of the byte at `offset` in the object on the layout's server number `place`."""
     row, within = divmod(offset, layout.size)
     return (row * layout.count + place) * layout.size + within
 
 
 def servers_of(layout: Layout, servers: int) -> list[int]:
-    """The servers of a layout in the order of its places, the first one first."""
+    """The servers of a layout, in the order of its places."""
     return [(layout.start + place) % servers for place in range(layout.count)]
 
 
@@ -102,12 +101,13 @@ def shares(layout: Layout, size: int) -> list[int]:
     >>> shares(Layout(count=2, size=65536, start=0), 65540)
     [65536, 4]
     """
-    rows, rest = divmod(size, layout.size * layout.count)
-    return [rows * layout.size + min(max(rest - place * layout.size, 0), layout.size) for place in range(layout.count)]
+    rows, remainder = divmod(size, layout.size * layout.count)
+    return [
+        rows * layout.size + min(max(remainder - place * layout.size, 0), layout.size) for place in range(layout.count)
+    ]
 
 
 def settle_layout(layout: Layout, servers: int, file: int) -> Layout:
-    """The layout as it is used: no wider than there are servers; if it leaves the first server open, the file's id
-    decides."""
+    """Limit a layout to the number of servers; if its first server is ANY, the file's id decides."""
     start = file % servers if layout.start == ANY else layout.start % servers
     return Layout(count=min(layout.count, servers), size=layout.size, start=start)

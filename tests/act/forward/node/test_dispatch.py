@@ -106,22 +106,22 @@ def test_changing_one_setting_keeps_all_others(thread: LoopThread, scheduler: st
     def settings() -> dict[str, int]:
         return {own: int(dispatch.q[word]) for own, (word, _) in SETTINGS.items()}
 
-    thread.call(dispatch.change, name, value)
+    thread.call(dispatch.set_parameter, name, value)
     assert (dispatch.scheduler, settings()) == (scheduler, wanted)
     for other in ("hbrr", "sjf", "twins", scheduler):
-        thread.call(dispatch.change, "scheduler", other)
+        thread.call(dispatch.set_parameter, "scheduler", other)
         assert (dispatch.scheduler, settings()) == (other, wanted)
     with pytest.raises(BadInput):
-        thread.call(dispatch.change, name, -1)
+        thread.call(dispatch.set_parameter, name, -1)
     assert settings() == wanted
 
 
 def test_a_new_scheduler_brings_its_own_defaults_for_what_nobody_set(thread: LoopThread) -> None:
     dispatch = World(thread, 2, "twins:window=4000000").dispatch
-    thread.call(dispatch.change, "scheduler", "hbrr")
+    thread.call(dispatch.set_parameter, "scheduler", "hbrr")
     assert (dispatch.q[WINDOW], dispatch.q[AGGREGATE], dispatch.q[QUANTUM]) == (4_000_000, 1 << 20, 8)
-    thread.call(dispatch.change, "scheduler", "hbrr:quantum=2")
-    thread.call(dispatch.change, "scheduler", "mlf")
+    thread.call(dispatch.set_parameter, "scheduler", "hbrr:quantum=2")
+    thread.call(dispatch.set_parameter, "scheduler", "mlf")
     assert (dispatch.q[WINDOW], dispatch.q[AGGREGATE], dispatch.q[QUANTUM]) == (4_000_000, 0, 8)
 
 

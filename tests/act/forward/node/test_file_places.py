@@ -12,7 +12,7 @@ from forebay.act.forward.node.file_places import (
     FilePlaces,
     RoundRobin,
     ceph_places,
-    given_places,
+    fixed_places,
     lustre_places,
     places_finder,
 )
@@ -171,15 +171,15 @@ def test_cephs_layout_comes_from_the_nearest_folder_that_has_one(
 
 @pytest.mark.parametrize("text", ["", "stripe_unit=1", "stripe_unit=x stripe_count=1 object_size=1"])
 def test_a_layout_that_is_not_cephs_is_one_line(text: str) -> None:
-    with pytest.raises(BadInput, match=r"^here: is not a layout of Ceph"):
+    with pytest.raises(BadInput, match=r"^here: is not a Ceph layout"):
         ceph_places(text, 1, "here")
 
 
 def test_objects_of_part_of_a_stripe_are_refused() -> None:
-    with pytest.raises(UserError, match="whole stripes"):
+    with pytest.raises(UserError, match="multiple of the stripe unit"):
         ceph_places("stripe_unit=65536 stripe_count=1 object_size=100000", 1, "here")
 
 
 def test_a_given_layout_goes_round_the_servers() -> None:
-    assert given_places(Layout(count=3, size=GRAIN, start=2), 4) == RoundRobin(GRAIN, (2, 3, 0))
+    assert fixed_places(Layout(count=3, size=GRAIN, start=2), 4) == RoundRobin(GRAIN, (2, 3, 0))
     assert places_finder("given", 4, Layout(count=2, size=GRAIN))(Path("any")) == RoundRobin(GRAIN, (0, 1))

@@ -1,4 +1,4 @@
-"""What an I/O node forwards to: data servers of this layer, or a mounted file system."""
+"""The back end that an I/O node forwards to: data servers of the layer, or a mounted file system."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from forebay.model.layout import Layout
 
 
 class Answer(NamedTuple):
-    """`opened` is the layout of a file that the client has open from now on."""
+    """The answer to a client; `opened` is the layout of the file, if the request opened one."""
 
     payload: bytes = b""
     file: int = 0
@@ -20,14 +20,14 @@ class Answer(NamedTuple):
 
 
 class Backend(Servers, Protocol):
-    """Where requests go, and who knows the names. Errors are OSErrors with the errno for the client.
+    """Carries out requests, and knows the names of files. Errors are OSErrors with the errno for the client.
 
     The method `do_open` answers messages of Kind.OPEN, and so on.
     """
 
     @abstractmethod
     async def start(self, dispatch: Dispatch) -> None:
-        """Return as soon as requests may come; connect to missing servers in the background."""
+        """Return as soon as requests can be accepted; connect to missing servers in the background."""
 
     async def answer(self, message: Message, request: Payload | None) -> Answer:
         """Answer a client's request that is neither a read nor a write."""
@@ -41,26 +41,26 @@ class Backend(Servers, Protocol):
 
     @abstractmethod
     def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:
-        """Use this number for a file that was named in an answer's `opened`."""
+        """Open a file, whose layout an answer has `opened`, under this number."""
 
     @abstractmethod
     def close_file(self, file: NodeFile) -> None:
-        """No client of this node has the file open any more."""
+        """Close a file that no client of this node has open any more."""
 
     @abstractmethod
     async def file_size(self, file: NodeFile, session: int) -> int: ...
 
     @abstractmethod
     async def fence(self, session: int) -> None:
-        """Once this returns, nothing that was sent under that session is carried out any more."""
+        """Block a session: once this returns, no request of it can still take effect."""
 
     def drop_overdue(self, timeout: float) -> None:  # noqa: ARG002
-        """Called periodically: give up what has been in progress for longer than `timeout` seconds."""
+        """Give up requests in progress for longer than `timeout` seconds; the node calls this periodically."""
         return
 
     def absence(self, server: int) -> str:
         """Why a server is not ready."""
-        return f"server {server} is away"
+        return f"server {server} is not connected"
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What an I/O node tells the council each second, and what the council tells it."""
+"""An I/O node's link to the council: reports its load each second, and follows decisions."""
 
 import asyncio
 from collections import Counter, deque
@@ -21,11 +21,11 @@ _LATEST = 5.0
 _MOST_QUEUED = 1 << 20
 _MOST_REPORTS = 1000
 _MOST_PARTS = 64
-"""Processes of a job in one message."""
+"""The most processes of a job in one message."""
 
 
 class CouncilClient(PersistentLink):
-    """Observes every `every` seconds, with or without a council: `observed` in the last period, `totals` in all."""
+    """Observes the node every `every` seconds, even without a council; `totals` sums up all periods."""
 
     def __init__(self, node: IoNode, council: Address | None, *, every: float = EVERY) -> None:
         settings = node.settings
@@ -39,14 +39,14 @@ class CouncilClient(PersistentLink):
         self.parameter = "window"
 
     async def run(self) -> None:
-        """Until it is cancelled; without a council the node keeps its parameters."""
+        """Observe and report until cancelled; without a council, the node keeps its parameters."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._observe())
             if self.address != Address():
                 group.create_task(self.keep_connected())
 
     def record(self, parts: list[JobPart]) -> None:
-        """A job is gone: tell the council, now or when it is back."""
+        """Report a job that has ended to the council, now or when it is back."""
         for begin in range(0, len(parts), _MOST_PARTS):
             if len(self._reports) >= _MOST_REPORTS:
                 self._reports.popleft()
@@ -66,7 +66,7 @@ class CouncilClient(PersistentLink):
             await asyncio.sleep(self._every)
             self.observed = self._node.end_period()
             self.totals.update({name: getattr(self.observed, name) for name in SUMMED})
-            if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read
+            if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read them
                 value, held = self._node.dispatch.parameter(self.parameter)
                 announcement = Announcement(
                     observed=self.observed,
@@ -104,4 +104,4 @@ class CouncilClient(PersistentLink):
         self.parameter = decision.parameter
         self._node.counts["decisions"] += 1
         if not decision.ignore and self._node.dispatch.parameter(decision.parameter)[0] != value:
-            self._node.dispatch.change(decision.parameter, value)
+            self._node.dispatch.set_parameter(decision.parameter, value)

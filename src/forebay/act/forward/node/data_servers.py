@@ -1,4 +1,4 @@
-"""The back end of data servers: files striped over them, names kept by the first."""
+"""The back end of data servers: files are striped over them, and the first one keeps the names."""
 
 import asyncio
 import errno
@@ -19,7 +19,7 @@ from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, s
 from forebay.model.layout import Layout
 
 _KEPT_BUFFERS = 128 << 20
-Asking = Coroutine[Any, Any, Message]
+PendingReply = Coroutine[Any, Any, Message]
 
 
 class StripedFile:
@@ -32,7 +32,7 @@ class StripedFile:
         self._size, self._count, self._servers = layout.size, layout.count, servers
 
     def pieces(self, offset: int, length: int) -> Sequence[Piece]:
-        """As `striping.pieces`, with a short cut for requests within one stripe."""
+        """Cut a request as `striping.pieces` does, with a shortcut for requests within one stripe."""
         stripe, within = divmod(offset, self._size)
         if not 0 < length <= self._size - within:
             return pieces(self.layout, self._servers, offset, length)
@@ -41,7 +41,7 @@ class StripedFile:
 
 
 class DataServers(Backend):
-    """`addresses` are those of the servers in order; a request waits `patience` seconds for a missing one."""
+    """The servers at `addresses`, in order; a request waits `patience` seconds for a missing one."""
 
     def __init__(
         self, addresses: Sequence[Address], key: bytes, me: Peer, *, patience: float, buffers: Buffers | None = None
@@ -49,7 +49,7 @@ class DataServers(Backend):
         self.count = len(addresses)
         self.up = [False] * self.count
         self._patience = patience
-        # Admitted requests bound the answers, which must never wait for memory.
+        # Answers must never wait for memory; the limit on admitted requests bounds them.
         buffers = buffers or Buffers(1 << 62, kept=_KEPT_BUFFERS)
         credentials = Credentials(key, me, ("server",))
         self.links = [
@@ -64,11 +64,11 @@ class DataServers(Backend):
             self.up[server] = up
             (dispatch.unpark if up else dispatch.park)(server)
             if up and all(self.up):
-                self._begin(self._remove_pending())
+                self._start_task(self._remove_pending())
 
         for link in self.links:
             link.dispatch, link.changed = dispatch, on_change
-            self._begin(link.keep_connected())
+            self._start_task(link.keep_connected())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -77,7 +77,7 @@ class DataServers(Backend):
 
     def absence(self, server: int) -> str:
         link = self.links[server]
-        return f"{link.name} is away for more than {self._patience:g} s: {link.problem}"
+        return f"{link.name} was not reachable for {self._patience:g} s: {link.problem}"
 
     def send(self, slot: int, server: int, batch: Batch) -> None:
         link = self.links[server]
@@ -96,7 +96,7 @@ class DataServers(Backend):
 
     def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:
         if layout.start < 0 or layout.count > self.count:
-            raise OSError(errno.EINVAL, f"a layout of {layout.count} servers from {layout.start} on")
+            raise OSError(errno.EINVAL, f"layout does not fit {self.count} servers: {layout}")
         self._layouts[file] = layout
         return StripedFile(file, number, layout, self.count)
 
@@ -109,9 +109,9 @@ class DataServers(Backend):
         return (await self._measure(file.file, file.layout, session)).size
 
     async def fence(self, session: int) -> None:
-        await _all(link.ask(Message(Kind.FENCE, file=session), self._patience) for link in self.links)
+        await _gather(link.ask(Message(Kind.FENCE, file=session), self._patience) for link in self.links)
 
-    # What clients ask
+    # Requests of clients
 
     async def do_other(self, message: Message, _: Payload | None) -> Answer:
         return Answer(bytes((await self._ask_names(message)).payload))
@@ -141,45 +141,45 @@ class DataServers(Backend):
 
     async def do_truncate(self, message: Message, _: None) -> None:
         layout = await self._layout_of(message)
-        await _all(
+        await _gather(
             self._ask(server, Kind.TRUNCATE, message, offset=share)
             for server, share in zip(servers_of(layout, self.count), shares(layout, message.offset), strict=True)
         )
 
     async def do_fsync(self, message: Message, _: None) -> None:
         servers = {0, *servers_of(await self._layout_of(message), self.count)}  # the first has the file's name
-        await _all(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
+        await _gather(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
     async def do_unlink(self, message: Message, _: Payload) -> None:
         for file, layout in unpack_as(payloads.ForgetList, (await self._ask_names(message)).payload).forget:
-            self._begin(self._remove_objects(file, read_layout(layout)))
+            self._start_task(self._remove_objects(file, read_layout(layout)))
 
     do_rename = do_unlink
 
     async def do_statfs(self, message: Message, _: None) -> Answer:
-        replies = await _all(self._ask(server, Kind.STATFS, message) for server in range(self.count))
+        replies = await _gather(self._ask(server, Kind.STATFS, message) for server in range(self.count))
         spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
         fields = payloads.Space.__struct_fields__
         return Answer(pack({name: sum(getattr(space, name) for space in spaces) for name in fields}))
 
-    # Steps of these
+    # Steps of these requests
 
     async def _layout_of(self, message: Message) -> Layout:
         known = self._layouts.get(message.file)
         return known or _read_status(await self._ask(0, Kind.ATTACH, message)).layout
 
-    def _ask_names(self, message: Message) -> Asking:
+    def _ask_names(self, message: Message) -> PendingReply:
         return self._ask(0, message.kind, message, message.offset, message.payload)
 
-    def _ask(self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"") -> Asking:
+    def _ask(self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"") -> PendingReply:
         """Ask a server about the file of a message, under its session."""
-        asked = Message(kind, file=of.file, offset=offset, session=of.session, payload=payload)
-        return self.links[server].ask(asked, self._patience)
+        request = Message(kind, file=of.file, offset=offset, session=of.session, payload=payload)
+        return self.links[server].ask(request, self._patience)
 
     async def _measure(self, file: int, layout: Layout, session: int) -> payloads.ObjectSize:
-        """The size of the file, the latest time of its objects, and the bytes of disk that they take."""
+        """Ask the servers for the size of a file, the latest mtime of its objects, and the disk space they take."""
         of = Message(Kind.SIZE, file=file, session=session)
-        replies = await _all(self._ask(server, Kind.SIZE, of) for server in servers_of(layout, self.count))
+        replies = await _gather(self._ask(server, Kind.SIZE, of) for server in servers_of(layout, self.count))
         objects = [unpack_as(payloads.ObjectSize, reply.payload) for reply in replies]
         return payloads.ObjectSize(
             size=file_size(layout, [each.size for each in objects]),
@@ -188,10 +188,10 @@ class DataServers(Backend):
         )
 
     async def _remove_objects(self, file: int, layout: Layout) -> None:
-        """Remove the objects of a file without a name; what fails now is repeated when the server is back."""
+        """Remove the objects of an unlinked file; a server that fails does so when it is back."""
         of = Message(Kind.FORGET, file=file)
-        with suppress(OSError, BadMessage):  # it stays in the list of pending files
-            await _all(self._ask(server, Kind.FORGET, of) for server in servers_of(layout, self.count))
+        with suppress(OSError, BadMessage):  # the file stays in the list of pending ones
+            await _gather(self._ask(server, Kind.FORGET, of) for server in servers_of(layout, self.count))
             await self._ask(0, Kind.FORGOTTEN, of)
 
     async def _remove_pending(self) -> None:
@@ -200,7 +200,7 @@ class DataServers(Backend):
             for file, layout in unpack_as(payloads.ForgetList, reply.payload).forget:
                 await self._remove_objects(file, read_layout(layout))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -210,8 +210,8 @@ def _read_status(reply: Message) -> payloads.FileStatus:
     return unpack_as(payloads.FileStatus, reply.payload)
 
 
-async def _all(asks: Iterable[Asking]) -> list[Message]:
-    """All replies; if one is an error, raise it once all are there."""
+async def _gather(asks: Iterable[PendingReply]) -> list[Message]:
+    """Wait for all replies; then raise the first error, if any."""
     replies: list[Message] = []
     for reply in await asyncio.gather(*asks, return_exceptions=True):
         if isinstance(reply, BaseException):

@@ -1,6 +1,6 @@
-"""From clients' requests to messages for servers: requests are cut into pieces, queued, and put together.
+"""Turns clients' requests into messages for servers: cuts them into pieces, queues these, and joins the answers.
 
-All of this runs for every request, thousands of times a second, so it creates no objects that it can do without.
+This code runs thousands of times a second, so it avoids creating objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from forebay.decide.registry import find, given_options
 
 
 class NodeFile(Protocol):
-    """A file that clients have open at this node: its number here, and where its bytes are."""
+    """A file that clients have open at this node; `number` identifies it here, `pieces` locates its bytes."""
 
     number: int
 
@@ -43,22 +43,22 @@ class NodeFile(Protocol):
 
 
 class Owner(Protocol):
-    """Who made a request."""
+    """The session that made a request."""
 
     def finish(self, request: Request) -> None:
-        """All pieces of the request have their answers."""
+        """Called once all pieces of the request have answers."""
 
 
 class Request:
     """One read or write (`write` is 1) of a client, until its answer is sent.
 
-    `parts` holds what the servers sent for each piece, and `given` the messages that contain it. `known_size` is the
-    size of the file before it was read for the second time.
+    `parts` holds the bytes that servers sent for each piece, and `replies` the messages that own these bytes.
+    `known_size` is None at first; a second attempt at a read sets it to the size of the file.
     """
 
     __slots__ = (
-        "began", "entered", "file", "flow", "given", "known_size", "left", "message", "owner", "parts", "pieces",
-        "reason", "size", "status", "write",
+        "began", "entered", "file", "flow", "known_size", "left", "message", "owner", "parts", "pieces",
+        "reason", "replies", "size", "status", "write",
     )  # fmt: skip
 
     def __init__(
@@ -69,37 +69,37 @@ class Request:
         self.began, self.status = began, 0
         self.pieces = pieces = file.pieces(message.offset, size)
         self.left = left = len(pieces)
-        self.entered = 0  # how many pieces have come into the queue so far
+        self.entered = 0  # pieces that have entered the queue
         if not write:
             self.parts: list[Bytes | None] = [None] * left
-            self.given: list[Message] = []
+            self.replies: list[Message] = []
             self.known_size: int | None = None
 
     def restart(self, size: int) -> None:
-        """Read once more, now that the size of the file is known."""
+        """Prepare to read again, now that the size of the file is known."""
         self.known_size, self.entered, self.left = size, 0, len(self.pieces)
         self.parts = [None] * self.left
 
     def release_parts(self) -> None:
-        """Give up what the servers sent for a read."""
-        for given in self.given:
-            given.release()
-        self.given.clear()
+        """Free the bytes that servers sent for a read."""
+        for reply in self.replies:
+            reply.release()
+        self.replies.clear()
         self.parts.clear()
 
     def fail(self, status: int, reason: str) -> None:
-        """The request fails; the first reason counts."""
+        """Record why the request fails, unless an earlier reason is recorded."""
         if not self.status:
             self.status, self.reason = status, reason
 
 
-_RANG = -1  # the alarm was set, and has rung
+_RANG = -1  # the alarm has rung
 Batch = list[tuple[Request, int, int]]
 """Pieces that go to a server as one message: the request of each, its index in the request, and its slot."""
 
 
 class Servers(Protocol):
-    """Where messages go. Each leads to one call of `Dispatch.complete` or `Dispatch.refuse`."""
+    """Receives messages. It answers each by one call of `Dispatch.complete` or `Dispatch.refuse`."""
 
     count: int
     up: list[bool]
@@ -107,10 +107,10 @@ class Servers(Protocol):
 
     @abstractmethod
     def send(self, slot: int, server: int, batch: Batch) -> None:
-        """Send these pieces, neighbours in one object, as one message."""
+        """Send pieces that are contiguous in one object as one message."""
 
     def flush(self) -> None:
-        """Everything that is sent now has been passed to `send`."""
+        """Called after the last `send` of a burst."""
         return
 
 
@@ -128,10 +128,10 @@ class Dispatch:
         self._fields = memoryview(self.q)  # type: ignore[arg-type]
         self._servers = servers
         slots = sizes.get("slots", 4096)
-        self._who: list[Request | None] = [None] * slots
-        self._which: list[int] = [0] * slots
+        self._requests: list[Request | None] = [None] * slots
+        self._indexes: list[int] = [0] * slots
         self._parked: list[deque[tuple[int, Request, int]]] = [deque() for _ in range(servers.count)]
-        self.full: deque[Request] = deque()  # they wait for a slot of the queue; then no more should come
+        self.full: deque[Request] = deque()  # requests that wait for a free slot; meanwhile clients must not send more
         self.windows = WindowHistogram(self._fields)
         self._loop, self._scheduled, self._wake = loop, False, NEVER
         self._windows = "window" in policy.options
@@ -140,7 +140,7 @@ class Dispatch:
         self.open = self.lost_servers = 0
 
     def submit(self, request: Request) -> None:
-        """Add a request; `soon` sends what may be sent."""
+        """Queue a request; `pump` sends it in its turn."""
         self.open += 1
         if not request.left:
             self._settle(request, 0)
@@ -148,10 +148,10 @@ class Dispatch:
             self.full.append(request)
 
     def _enter(self, request: Request) -> bool:
-        """Put its pieces into the queue; False if the queue is full before the last one."""
+        """Queue the pieces of a request; return False if the queue is full before the last one."""
         q, now, pieces = self.q, time_ns(), request.pieces
         number, flow, write = request.file.number, request.flow, request.write
-        who, which, up = self._who, self._which, self._servers.up
+        requests, indexes, up = self._requests, self._indexes, self._servers.up
         for i in range(request.entered, len(pieces)):
             server, offset, length = pieces[i][:3]
             if not up[server]:
@@ -161,30 +161,30 @@ class Dispatch:
             slot = arrive(q, now, server, number, flow, offset, length, write)
             if slot == NONE:
                 return False
-            who[slot], which[slot] = request, i
+            requests[slot], indexes[slot] = request, i
             request.entered = i + 1
         return True
 
-    def soon(self) -> None:
-        """Send what may be sent, once everything that has arrived is processed: then many go out together."""
+    def pump_soon(self) -> None:
+        """Call `pump` once all requests that have arrived are queued, so that many go out together."""
         if not self._scheduled and self._fields[WAITING]:
             self._scheduled = True
             self._loop.call_soon(self.pump)
 
     def pump(self) -> None:
-        """Send what may be sent now, and set the alarm for when more may be."""
-        q, fields, who, take = self.q, self._fields, self._who, self._take
+        """Send everything that may go now, and set the alarm for the next time that something may."""
+        q, fields, requests, take = self.q, self._fields, self._requests, self._take
         self._scheduled = False
         now = time_ns()
         slot = take(q, now)
         if slot >= 0:
-            which, send, aggregates = self._which, self._servers.send, fields[AGGREGATE]
+            indexes, send, aggregates = self._indexes, self._servers.send, fields[AGGREGATE]
             while slot >= 0:
-                request, i = who[slot], which[slot]
+                request, i = requests[slot], indexes[slot]
                 batch = [(request, i, slot)]
                 follows = slot if aggregates else NONE
                 while follows >= 0 and (follows := follower(q, follows)) >= 0:
-                    batch.append((who[follows], which[follows], follows))
+                    batch.append((requests[follows], indexes[follows], follows))
                 send(slot, request.pieces[i][0], batch)  # type: ignore[union-attr,arg-type]
                 slot = take(q, now) if fields[WAITING] else NONE
             self._servers.flush()
@@ -199,38 +199,38 @@ class Dispatch:
         self.pump()
 
     def complete(self, slot: int, batch: Batch) -> None:
-        """A server has carried out these pieces, and the whole message that began with `slot` (NONE: not all of it)."""
+        """Finish pieces that a server carried out; `slot` is that of their message (NONE: it has more in progress)."""
         if slot >= 0:
             complete(self.q, slot)
         for request, _, _ in batch:
             self._settle(request, 1)
         if self.full:
             self._admit_waiting()
-        self.soon()
+        self.pump_soon()
 
     def refuse(self, slot: int, batch: Batch, status: int, reason: str) -> None:
-        """A server has not carried out these pieces."""
+        """Fail pieces that a server did not carry out."""
         for request, _, _ in batch:
             request.fail(status, reason)
         self.complete(slot, batch)
 
     def _settle(self, request: Request, pieces: int) -> None:
-        """So many more pieces of the request are done with."""
+        """Count this many pieces of the request as finished."""
         request.left -= pieces
         if not request.left:
             self.open -= 1
             request.owner.finish(request)
 
     def _admit_waiting(self) -> None:
-        """Slots are free: put waiting requests into the queue."""
+        """Queue the requests that waited for a free slot."""
         while self.full and self._enter(self.full[0]):
             self.full.popleft()
-        self.soon()
+        self.pump_soon()
 
     def withdraw(self, request: Request, status: int, reason: str) -> None:
-        """Drop the pieces that were not sent; those that were sent will be carried out, so their answers must come."""
+        """Drop the pieces that were not sent. Servers carry out the others, so the request waits for their answers."""
         request.fail(status, reason)
-        gone = sum(1 for slot, other in enumerate(self._who) if other is request and drop(self.q, slot))
+        gone = sum(1 for slot, other in enumerate(self._requests) if other is request and drop(self.q, slot))
         if request in self.full:
             self.full.remove(request)
             gone += len(request.pieces) - request.entered
@@ -244,16 +244,16 @@ class Dispatch:
             self._admit_waiting()
 
     def park(self, server: int) -> None:
-        """The server is away: take its pieces out of the queue, so that they take no turns of others."""
+        """Take the pieces for a missing server out of the queue, so that they don't delay those for other servers."""
         self.lost_servers += 1
         now = time_ns()
-        for slot, (request, i) in enumerate(zip(self._who, self._which, strict=True)):
+        for slot, (request, i) in enumerate(zip(self._requests, self._indexes, strict=True)):
             if request is not None and request.pieces[i][0] == server and drop(self.q, slot):
                 self._parked[server].append((now, request, i))
         self._admit_waiting()
 
     def unpark(self, server: int) -> None:
-        """The server is back: put its pieces into the queue again."""
+        """Queue the pieces for a server again, now that it is back."""
         parked, now = self._parked[server], time_ns()
         while parked:
             _, request, i = parked[0]
@@ -262,11 +262,11 @@ class Dispatch:
             if slot == NONE:
                 break
             parked.popleft()
-            self._who[slot], self._which[slot] = request, i
-        self.soon()
+            self._requests[slot], self._indexes[slot] = request, i
+        self.pump_soon()
 
     def drop_overdue(self, seconds: float, absence: Callable[[int], str]) -> None:
-        """Fail the pieces that have waited longer for a missing server; `absence` says why it is missing."""
+        """Fail pieces that have waited longer than this for a missing server; `absence` says why it is missing."""
         before = time_ns() - int(seconds * 1e9)
         for server, parked in enumerate(self._parked):
             if parked and self._servers.up[server]:
@@ -281,15 +281,12 @@ class Dispatch:
         return tuple(int(depth(self.q, s)) + len(parked) for s, parked in enumerate(self._parked))
 
     def parameter(self, name: str) -> tuple[int | str, float]:
-        """The value of a parameter of the scheduler, and for how many seconds it has had it."""
+        """The value of a scheduler's parameter, and for how many seconds it has had that value."""
         held = monotonic() - self._changed.get(name, self._began)
         return (self.scheduler if name == "scheduler" else self._fields[QUEUE_FIELDS[name]]), held
 
-    def change(self, name: str, value: int | str) -> None:
-        """Set a parameter of the scheduler, or the scheduler itself; all other settings stay.
-
-        A new scheduler brings its own defaults only for what nobody has set.
-        """
+    def set_parameter(self, name: str, value: int | str) -> None:
+        """Set a scheduler's parameter, or the scheduler itself; a new one keeps all parameters that were set."""
         self._changed[name] = monotonic()
         if name == "scheduler":
             policy = find("order", str(value))
@@ -299,7 +296,7 @@ class Dispatch:
         else:
             set_option(self.q, name, int(value))
             self._settings[name] = value
-        self.soon()
+        self.pump_soon()
 
     def close(self) -> None:
         self._alarm.close()

@@ -1,7 +1,7 @@
-"""Which server of a mounted parallel file system has which bytes of a file: as the file system says, or as given.
+"""Which server of a mounted parallel file system holds which bytes of a file.
 
-The scheduler needs only the server; the bytes themselves go through the mount. In Ceph, CRUSH spreads objects over OSDs
-by a hash of their names; here objects go round the servers instead, which keeps neighbours apart.
+The file system says so, or a layout is given. The scheduler needs only the server; the bytes go through the mount. Ceph
+places objects on OSDs by a hash of their names; here they go round the servers, which keeps neighbours apart.
 """
 
 import os
@@ -28,17 +28,17 @@ class FilePlaces(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """Its nearest description by count, size and first server."""
+        """The closest description by count, size and first server."""
 
     def pieces(self, offset: int, length: int) -> list[Piece]:
-        """These bytes in the file's order, cut at the ends of stripes.
+        """Cut these bytes at the ends of stripes, in file order.
 
-        A piece's offset is that in the server's object, as far as known: neighbours there are neighbours.
+        The offset of a piece is the one in the server's object, so that contiguous pieces can be merged.
         """
 
 
 def _cut(size: int, offset: int, length: int) -> Iterator[tuple[int, int, int, int]]:
-    """For each stripe of `size` bytes: its number, offset within it, length, and offset within the request."""
+    """Cut a request at stripes of `size` bytes: number, offset in the stripe, length, offset in the request."""
     done = 0
     while done < length:
         stripe, within = divmod(offset + done, size)
@@ -49,7 +49,7 @@ def _cut(size: int, offset: int, length: int) -> Iterator[tuple[int, int, int, i
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin:
-    """Stripes of `size` bytes on one server after the other; a server may occur more than once."""
+    """Stripes of `size` bytes that go round `servers`, in which a server may occur more than once."""
 
     size: int
     servers: tuple[int, ...]
@@ -72,7 +72,7 @@ class RoundRobin:
 
 @dataclass(frozen=True, slots=True)
 class CephObjects:
-    """Stripes of `unit` bytes go round `count` objects; when these have `whole` bytes, round the next `count`."""
+    """Stripes of `unit` bytes go round `count` objects; when each has `whole` bytes, round the next `count`."""
 
     unit: int
     count: int
@@ -100,7 +100,7 @@ class CephObjects:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Several layouts one after the other (Lustre's PFL); each applies up to its end in the file."""
+    """A progressive file layout of Lustre: each layout of `parts` applies up to its end in the file."""
 
     ends: tuple[int, ...]
     parts: tuple[RoundRobin, ...]
@@ -120,9 +120,9 @@ class Components:
         return pieces
 
 
-def given_places(layout: Layout, servers: int) -> RoundRobin:
+def fixed_places(layout: Layout, servers: int) -> RoundRobin:
     """
-    >>> given_places(Layout(count=2, size=65536, start=3), servers=4).servers
+    >>> fixed_places(Layout(count=2, size=65536, start=3), servers=4).servers
     (3, 0)
     """
     first = max(layout.start, 0)
@@ -130,7 +130,7 @@ def given_places(layout: Layout, servers: int) -> RoundRobin:
 
 
 def places_finder(how: How, servers: int, layout: Layout) -> Callable[[Path], FilePlaces]:
-    """A function from a file or folder to its places; `layout` applies if the file system does not say."""
+    """Build a function that finds the places of a file or folder; `layout` applies if the file system has none."""
     if how == "lustre":
 
         def find(path: Path) -> FilePlaces:
@@ -140,27 +140,27 @@ def places_finder(how: How, servers: int, layout: Layout) -> Callable[[Path], Fi
 
         return find
     if how == "ceph":
-        return lambda path: _ceph(path, servers) or given_places(layout, servers)
-    same = given_places(layout, servers)
+        return lambda path: _ceph(path, servers) or fixed_places(layout, servers)
+    same = fixed_places(layout, servers)
     return lambda _path: same
 
 
 def lustre_places(text: str, servers: int, where: str) -> FilePlaces:
-    """The places in the output of `lfs getstripe -y`, or with -d for a folder; OST numbers go round `servers`."""
+    """Read the output of `lfs getstripe -y` (with -d for a folder); OST n is server n modulo `servers`."""
     components = parse_stripe(text, where).components
     if not components[0].end:
         return _lustre_part(components[0], servers)
     ends: list[int] = []
     parts: list[RoundRobin] = []
     for component in components:
-        # The part before grows into the extension of a self-extending layout.
+        # In a self-extending layout, the component before an extension grows into it.
         parts.append(parts[-1] if component.extension and parts else _lustre_part(component, servers))
         ends.append(_END if component.end == TO_THE_END else int(component.end))
     return Components(tuple(ends), tuple(parts))
 
 
 def _lustre_part(part: Component, servers: int) -> RoundRobin:
-    # A folder, or nothing is written yet: as many as its layout wants, from the first on.
+    # A folder, or a file without data, has no OSTs yet: assume consecutive ones from the first on.
     osts = part.osts or range(max(part.start, 0), max(part.start, 0) + (part.count if part.count > 0 else servers))
     return RoundRobin(part.size or DEFAULT_SIZE, tuple(ost % servers for ost in osts))
 
@@ -169,7 +169,7 @@ def _ceph(path: Path, servers: int) -> FilePlaces | None:
     is_folder = path.is_dir()
     name = "ceph.dir.layout" if is_folder else "ceph.file.layout"
     for place in (path, *path.parents) if is_folder else (path,):
-        with suppress(OSError):  # a folder without a layout has that of the folder above it
+        with suppress(OSError):  # a folder without a layout inherits that of the folder above it
             return ceph_places(os.getxattr(place, name).decode(), servers, f"{place}: {name}")
     return None
 
@@ -183,7 +183,7 @@ def ceph_places(text: str, servers: int, where: str) -> CephObjects:
     try:
         unit, count, whole = (int(values[key]) for key in ("stripe_unit", "stripe_count", "object_size"))
     except (KeyError, ValueError):
-        raise BadInput(where, f"is not a layout of Ceph: {text!r}") from None
+        raise BadInput(where, f"is not a Ceph layout: {text!r}") from None
     if unit < 1 or count < 1 or whole < unit or whole % unit:
-        raise UserError(f"{where}: an object must consist of whole stripes, not {whole} bytes in stripes of {unit}")
+        raise UserError(f"{where}: the object size ({whole}) must be a multiple of the stripe unit ({unit})")
     return CephObjects(unit, count, whole, servers)

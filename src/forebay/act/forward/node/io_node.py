@@ -27,16 +27,16 @@ from forebay.profile.request_watch import end_period, finish, forget, new_watch,
 
 _TICK = 0.25
 _STALL = 30.0
-"""Seconds after which a client is dropped that does not read its answers, or stops within a message."""
+"""Seconds after which a node drops a client that does not read its answers, or stops within a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """How an I/O node works; times in seconds, memory in bytes.
 
-    Servers and the council know it by its `name`; `index` is its number among the I/O nodes. Requests wait `patience`
-    for a missing server, and a server may take `timeout` for one (0: no limit). `queue` has the arguments of
-    `decide.order.queue.new_queue`.
+    Servers and the council know it by its `name`; `index` is its number among the I/O nodes. Requests wait at most
+    `patience` for a missing server, and a server must answer each within `timeout` (0: no limit). `queue` has the
+    arguments of `decide.order.queue.new_queue`.
     """
 
     name: str
@@ -59,7 +59,7 @@ class NodeSettings:
 
 
 class IoNode:
-    """Listens once `start` has returned; `addresses` say where, `close` ends it."""
+    """Listens at `addresses` from `start` until `close`."""
 
     def __init__(self, settings: NodeSettings, backend: Backend) -> None:
         self.settings, self.backend = settings, backend
@@ -71,7 +71,7 @@ class IoNode:
         )  # fmt: skip
         self.buffers = Buffers(settings.memory)
         self.jobs = Jobs(self.token, settings.flows)
-        self.counts: Counter[str] = Counter()  # of rejected and dropped peers, by reason, and of other events
+        self.counts: Counter[str] = Counter()  # rejected and dropped peers, by reason, and other events
         self.watch = new_watch(settings.files, time_ns())
         self.sessions: set[Session] = set()
         self.record: Callable[[list[JobPart]], object] = lambda _: None
@@ -101,7 +101,7 @@ class IoNode:
         return [listener.address for listener in self._listeners]
 
     async def close(self) -> None:
-        """End: admit no more clients, and answer what can be answered within `grace` seconds."""
+        """Admit no more clients, answer requests for up to `grace` seconds, and end."""
         for listener in self._listeners:
             listener.close()
         for session in self.sessions:
@@ -111,7 +111,7 @@ class IoNode:
                 while self.dispatch.open or any(not session.is_idle() for session in self.sessions):
                     await asyncio.sleep(0.01)
         for session in tuple(self.sessions):
-            session.close(CloseReason.SHUTDOWN, "the I/O node ends")
+            session.close(CloseReason.SHUTDOWN, "the I/O node is shutting down")
         await asyncio.sleep(0)
         if self._ticker is not None:
             self._ticker.cancel()
@@ -119,7 +119,7 @@ class IoNode:
         await self.backend.close()
 
     def end_period(self) -> Observation:
-        """What passed since the last call."""
+        """Observe the requests since the last call."""
         return end_period(
             self.watch,
             time_ns(),
@@ -135,17 +135,17 @@ class IoNode:
         return self.admitted > self.settings.memory or bool(self.dispatch.full)
 
     def resume_waiting(self) -> None:
-        """Read again from the clients that had to wait, if there is room."""
+        """Read again from the clients that had to wait, if the node has room."""
         if not self.is_crowded():
             for session in tuple(self.waits):
                 if session.resume():
                     self.waits.discard(session)
 
     def open_file(self, file: int, layout: Layout) -> NodeFile:
-        """The file under its number here."""
+        """Open a file at this node, if it is not open yet, and count one more session that uses it."""
         if file not in self._files:
             if not self._numbers:
-                raise OSError(errno.ENFILE, f"{len(self._files)} files are open at this I/O node")
+                raise OSError(errno.ENFILE, f"too many open files at this I/O node ({len(self._files)}); close some")
             self._files[file] = self.backend.open_file(file, self._numbers[-1], layout)
             self._numbers.pop()
         self._openers[file] += 1
@@ -161,7 +161,7 @@ class IoNode:
             self._numbers.append(closed.number)
 
     def remove_session(self, session: Session, reason: CloseReason) -> None:
-        """A client has left."""
+        """Forget a client that has left, and record its job if it was the last of its processes."""
         self.sessions.discard(session)
         self.waits.discard(session)
         if reason is CloseReason.STALLED:
@@ -188,7 +188,7 @@ class IoNode:
 
 
 def compile_kernels() -> None:
-    """Compile all kernels of an I/O node; it takes seconds on the first start after an installation only."""
+    """Compile all kernels of an I/O node. This takes seconds, but only at the first start after an installation."""
     queue = new_queue("fifo", servers=1, slots=2, files=2, flows=2)
     slot = arrive(queue, 1, 0, 0, 0, 0, 1, 1)
     drop(queue, arrive(queue, 1, 0, 0, 0, 1, 1, 1))

@@ -13,8 +13,8 @@ from forebay.model.kernels import kernel
 from forebay.model.layout import Layout
 
 MOST_FILES = 10_000
-"""Files of one process that are counted separately; more are counted together."""
-_EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)  # as Darshan has them
+"""Files of one process that have separate counts; the others share one."""
+_EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)  # the same as Darshan's
 # The columns of one process's use of one file; sizes in bytes.
 _END, _STRIDE, _EXTENT, _ALIGN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN = range(8)
 _SEQ, _CONSEC, _STRIDED, _UNALIGNED, _COMMON, _OFTEN = range(8, 14)
@@ -62,19 +62,19 @@ Job = tuple[str, int, int]
 
 
 class JobProcess:
-    """One process of a job; `part` says who it is, and `summary` fills it. Times are nanoseconds since 1970.
+    """One process of a job; `part` identifies it, and `summary` fills `part`. Times are nanoseconds since 1970.
 
-    `flow` is its job's number for schedulers that share among jobs.
+    `flow` is the number of its job in schedulers that share the servers among jobs.
     """
 
     def __init__(self, part: JobPart, flow: int = 0) -> None:
         self.part, self.flow = part, flow
         self._uses = np.zeros((8, _WIDTH), dtype=np.int64)
-        self._rows: dict[int, int] = {}  # by the file's number at the node
+        self._rows: dict[int, int] = {}  # row by the file's number at the node
         self._files: list[tuple[int, Layout]] = []
         self._in_progress = 0
         self._since = self._busy = self._last = 0
-        self.other_time = 0  # nanoseconds of what is neither a read nor a write
+        self.other_time = 0  # nanoseconds in requests other than reads and writes
         self._times = [0, 0]
 
     @property
@@ -82,7 +82,7 @@ class JobProcess:
         return self.part.app, self.part.uid, self.part.job
 
     def add_file(self, number: int, file: int, layout: Layout) -> None:
-        """The process has opened a file."""
+        """Count requests to a file that the process has opened."""
         known = next((row for row, (id_, _) in enumerate(self._files) if id_ == file), None)
         if known is None and len(self._files) < MOST_FILES:
             known = len(self._files)
@@ -99,7 +99,7 @@ class JobProcess:
         count_request(self._uses, self._rows[number], offset, size, write)
 
     def end_request(self, now: int, began: int, write: int) -> None:
-        """A request that came at `began` has its answer."""
+        """Count the answer to a request that arrived at `began`."""
         self._in_progress -= 1
         self._times[write] += now - began
         self._last = now
@@ -130,14 +130,14 @@ class JobProcess:
 
 
 class Jobs:
-    """Which processes of which jobs are connected here, and what those that left did.
+    """The processes of jobs that are connected here, and summaries of those that left.
 
     A process may have several connections. Processes of one program that don't name their job count as one job, from
-    the first that comes to the last that leaves.
+    the first that connects to the last that disconnects.
     """
 
     def __init__(self, node: str, flows: int = 1) -> None:
-        """`node` is a name that no other start of an I/O node has; jobs beyond the number of `flows` share flow 0."""
+        """`node` must be unique to each start of an I/O node. Jobs that find no free flow share flow 0."""
         self._node = node
         self._flows: dict[Job, int] = {}
         self._free_flows = list(range(flows - 1, 0, -1))
@@ -148,7 +148,7 @@ class Jobs:
         self._parts: dict[Job, list[JobPart]] = {}
 
     def enter(self, peer: Peer, now: int) -> JobProcess:
-        """A process connects."""
+        """Register a process that connects."""
         part = identify_process(peer, now)
         if not part.job:
             number = job_number(f"{self._node}/{next(self._serials)}")
@@ -165,7 +165,7 @@ class Jobs:
         return process
 
     def leave(self, process: JobProcess) -> list[JobPart]:
-        """A process disconnects. If that ends its job here, what the job's processes did."""
+        """Unregister a process that disconnects; return what its job did here, if it was the job's last process."""
         self._connections[process] -= 1
         if self._connections[process]:
             return []
@@ -187,7 +187,7 @@ class Jobs:
 
 
 def identify_process(peer: Peer, now: int) -> JobPart:
-    """Who a client is, with defaults for what makes no sense; `job` is 0 if it does not name its job."""
+    """Identify a client, with defaults for invalid facts; `job` is 0 if the client does not name its job."""
     facts = peer.facts
     app = _text(facts.get("application")) or "unknown"
     return JobPart(
@@ -208,7 +208,7 @@ def identify_process(peer: Peer, now: int) -> JobPart:
 
 
 def job_number(job: object) -> int:
-    """A batch system's number as it is; for any other name, a number that is always the same.
+    """The number itself if a batch system assigned one; for any other name, a number derived from it.
 
     >>> job_number("4711"), job_number(12), job_number("nightly") == job_number("nightly")
     (4711, 12, True)

@@ -1,4 +1,4 @@
-"""Jobs that used the layer, as runs of the history: as if each of their processes had left a Darshan log."""
+"""Stores jobs that used the layer as runs of the history, as if each process had left a Darshan log."""
 
 import hashlib
 from collections import Counter
@@ -22,11 +22,11 @@ _COLUMNS = {
     "common_size": "common_size", "read_requests": "reads", "write_requests": "writes", "seq_requests": "seq",
     "consec_requests": "consec", "strided_requests": "strided", "unaligned_requests": "unaligned",
 }  # fmt: skip
-"""Columns of `runs`, and the fields of a `JobPart` that are the same."""
+"""Columns of `runs`, and the field of a `JobPart` that each one copies."""
 
 
 class _ProcessLog(ScannedLog):
-    """What one process did. Its job may also have left Darshan logs, which are other runs."""
+    """What one process did. Darshan logs of the same job are separate runs."""
 
     @property
     def run_key(self) -> str | None:
@@ -35,7 +35,7 @@ class _ProcessLog(ScannedLog):
 
 
 def store_parts(store: Store, new: Sequence[JobPart]) -> None:
-    """Add what processes did. A repetition counts once, and all processes of a job are one run."""
+    """Store what processes did. A part that is sent twice counts once, and all processes of a job form one run."""
     logs = [_log(part) for part in new]
     keys = sorted({log.run_key for log in logs if log.run_key is not None})
     with store.writing() as connection:
@@ -43,10 +43,10 @@ def store_parts(store: Store, new: Sequence[JobPart]) -> None:
         combine_runs(connection, keys, _merge)
 
 
-def _merge(some: Sequence[Any]) -> Row:
-    active = len({row["process"] for row, _ in some})
-    processes = max(max(row["nprocs"] for row, _ in some), active)
-    return merge_processes(some) | {"nprocs": processes, "io_procs": active}
+def _merge(summaries: Sequence[Any]) -> Row:
+    active = len({row["process"] for row, _ in summaries})
+    processes = max(max(row["nprocs"] for row, _ in summaries), active)
+    return merge_processes(summaries) | {"nprocs": processes, "io_procs": active}
 
 
 def _log(part: JobPart) -> ScannedLog:
@@ -62,7 +62,7 @@ def _log(part: JobPart) -> ScannedLog:
 
 
 def _row(part: JobPart) -> Row:
-    """A row of `runs`, with what `merge_processes` needs."""
+    """Build a row of `runs`, with the fields that `merge_processes` needs."""
     requests = part.reads + part.writes
     sizes = [r + w for r, w in zip(part.read_sizes, part.write_sizes, strict=True)]
     osts = _osts(part.files, part.busy)
@@ -104,7 +104,7 @@ def _row(part: JobPart) -> Row:
 
 
 def _main_layout(files: Sequence[FileUse]) -> dict[str, int | None]:
-    """The layout of the file with most bytes."""
+    """The layout of the file with the most bytes moved."""
     if not files:
         return {"stripe_size": None, "file_stripe_count": None, "stripe_offset": None}
     _, (count, size, start), _, _ = max(files, key=lambda file: file[2])
@@ -112,7 +112,7 @@ def _main_layout(files: Sequence[FileUse]) -> dict[str, int | None]:
 
 
 def _osts(files: Sequence[FileUse], seconds: float) -> dict[str, list[Any]]:
-    """The share of each server: a file's bytes spread evenly over the servers that its stripes reach."""
+    """The share of each server, if the bytes of a file are spread evenly over the servers that its stripes reach."""
     servers = 1 + max((max(start, 0) + count - 1 for _, (count, _, start), _, _ in files), default=0)
     all_moved = sum(moved for _, _, moved, _ in files) or 1
     sums: dict[int, Counter[str]] = {}

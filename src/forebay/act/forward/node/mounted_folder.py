@@ -1,7 +1,7 @@
-"""The back end of a mounted file system: an I/O node in front of Lustre, CephFS, or any folder.
+"""The back end for a mounted file system: Lustre, CephFS, or any folder.
 
 Names and bytes go through the mount. The layout only says which server a piece will reach, so that the scheduler can
-order pieces by server. Threads do everything that can wait for a disk.
+order pieces by server. Calls that may wait for a disk run in threads.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Layout
 
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Opens anything, readable or not, for changes of its attributes only."""
+"""Open anything, readable or not, only to change its attributes."""
 _PAGE = 4096
 _THREADS = 16
 P = ParamSpec("P")
@@ -55,7 +55,7 @@ class Folder(Tree):
         try:
             status = os.fstat(handle)
             if status.st_dev != self._device:
-                raise OSError(errno.EXDEV, "another file system is mounted there")
+                raise OSError(errno.EXDEV, "another file system is mounted there; this I/O node forwards only one")
             _check_kind(status)
             if not flags & os.O_DIRECTORY and stat.S_ISDIR(status.st_mode):
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -65,7 +65,7 @@ class Folder(Tree):
         return handle
 
     def create(self, request: payloads.CreateRequest) -> int:
-        """Create a file or a folder; its descriptor, for a folder one of O_PATH."""
+        """Create a file or a folder and return its descriptor, which is an O_PATH one for a folder."""
         with self.parent(request.path) as (folder, name):
             if isinstance(request, payloads.MkdirRequest):
                 os.mkdir(name, request.mode, dir_fd=folder)
@@ -84,7 +84,7 @@ class Folder(Tree):
         os.close(self.create(request))
 
     def set_attributes(self, request: payloads.AttributesRequest) -> None:
-        """Of a file or folder, readable or not."""
+        """Set the attributes of a file or folder, readable or not."""
         with self.parent(request.path or b"") as (folder, name):
             handle = os.open(name, _ANYTHING, dir_fd=folder)
         try:
@@ -106,13 +106,13 @@ class Folder(Tree):
         return list_page(handle, after, _PAGE, lambda entry: entry.is_dir(follow_symlinks=False))
 
     def full_path(self, path: bytes) -> Path:
-        """Of a file or folder, for commands that take no descriptor; no link is on the way."""
+        """The path of a file or folder, for commands that take no descriptor; raises if the path contains a link."""
         _check_kind(self.status(path))
         return self.folder / os.fsdecode(clean_path(path.lstrip(b"/")))
 
 
 def set_attributes(handle: int, request: payloads.AttributesRequest) -> None:
-    """Of what a descriptor stands for, also one of O_PATH; None leaves an attribute."""
+    """Set the attributes that are not None, through any descriptor, even an O_PATH one."""
     place = Path(f"/proc/self/fd/{handle}")
     uid, gid = (-1 if number is None else number for number in (request.uid, request.gid))
     if (uid, gid) != (-1, -1):
@@ -124,16 +124,16 @@ def set_attributes(handle: int, request: payloads.AttributesRequest) -> None:
 
 
 def _check_kind(status: os.stat_result) -> None:
-    """Raise unless it is a file or a folder."""
+    """Raise OSError unless this is the status of a file or a folder."""
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
         raise OSError(number, os.strerror(number))
 
 
 def _set_initial(handle: int, folder: int, request: payloads.CreateRequest) -> None:
-    """Owner and mode of something new, whatever this process's are; the group is the folder's if its mode says so."""
+    """Set the owner and the mode of a new file or folder; with S_ISGID, the group is that of the folder above."""
     inherits = os.fstat(folder).st_mode & stat.S_ISGID
-    with suppress(PermissionError):  # only root gives files away; without root they stay this process's
+    with suppress(PermissionError):  # only root can give files away; otherwise they stay with this process's user
         set_attributes(handle, payloads.AttributesRequest(uid=request.uid, gid=None if inherits else request.gid))
     kept = os.fstat(handle).st_mode & stat.S_ISGID if inherits else 0
     set_attributes(handle, payloads.AttributesRequest(mode=request.mode | kept))
@@ -156,9 +156,9 @@ class MountedFile:
 
 
 class MountedFolder(Backend):
-    """`find_places(path)` says where a file's bytes are, on one of `servers` servers.
+    """`find_places(path)` says which of the `servers` servers hold which bytes of a file.
 
-    Nothing is overdue, since a thread inside the kernel can't be called back.
+    It never drops overdue requests, since a thread inside the kernel can't be interrupted.
     """
 
     def __init__(self, folder: Folder, find_places: Callable[[Path], FilePlaces], servers: int) -> None:
@@ -206,10 +206,10 @@ class MountedFolder(Backend):
         error = work.exception()
         lengths = [0] * len(batch) if error else work.result()
         for (request, i, _), room, length in zip(batch, rooms, lengths, strict=True):
-            given = Message(Kind.READ, payload=room[:length])
-            given.buffer, given.buffers = room, self._buffers
-            request.parts[i] = given.payload
-            request.given.append(given)
+            reply = Message(Kind.READ, payload=room[:length])
+            reply.buffer, reply.buffers = room, self._buffers
+            request.parts[i] = reply.payload
+            request.replies.append(reply)
         self._finish(slot, batch, file, error)
 
     def _finish(self, slot: int, batch: Batch, file: MountedFile, error: BaseException | None) -> None:
@@ -246,7 +246,7 @@ class MountedFolder(Backend):
         return (await self._in_thread(os.fstat, file.handle)).st_size
 
     async def fence(self, session: int) -> None:
-        """Wait for what this node has in progress; nobody can stop other nodes on a mounted file system."""
+        """Wait for what this node has in progress; a mounted file system cannot refuse writes of other nodes."""
         if session in self._in_progress:
             fence = self._loop.create_future()
             self._fences.setdefault(session, []).append(fence)
@@ -263,7 +263,7 @@ class MountedFolder(Backend):
         else:
             places = await self._in_thread(self._places, request.path)
             known = self._files.setdefault(status.st_ino, MountedFile(status.st_ino, handle, places))
-            if known.handle != handle:  # another request has opened it meanwhile
+            if known.handle != handle:  # another request opened it in the meantime
                 os.close(handle)
         layout = known.places.layout
         return Answer(pack(_file_status(status, layout, created=created)), status.st_ino, layout)
@@ -287,7 +287,7 @@ class MountedFolder(Backend):
             try:
                 handle = self._folder.create(request)
                 return handle, True, os.fstat(handle)
-            except FileExistsError:  # somebody else has created it meanwhile
+            except FileExistsError:  # another process created it in the meantime
                 if request.exclusive:
                     raise
 
@@ -300,7 +300,7 @@ class MountedFolder(Backend):
     def _open_here(self, message: Message) -> MountedFile:
         known = self._files.get(message.file)
         if known is None:
-            raise OSError(errno.ESTALE, "the file is not open at this I/O node")
+            raise OSError(errno.ESTALE, "the file is not open at this I/O node; open it again")
         return known
 
     async def do_attach(self, message: Message, _: None) -> Answer:
@@ -343,7 +343,7 @@ class MountedFolder(Backend):
         await self._change_name(request, FileExistsError, partial(self._folder.make_folder, request))
 
     async def _change_name(self, request: payloads.OnceRequest, done: type[OSError], work: Callable[[], None]) -> None:
-        """A repeated request does not fail because it was carried out before, which `done` shows."""
+        """Carry out `work`; for a repeated request, the error `done` means that the first attempt succeeded."""
         with suppress(done) if request.again else nullcontext():
             await self._in_thread(work)
 
@@ -352,7 +352,7 @@ class MountedFolder(Backend):
 
     async def do_layout(self, _: Message, request: payloads.LayoutRequest) -> Answer:
         if request.layout is not None:
-            raise OSError(errno.EOPNOTSUPP, "use the file system's own commands to set a layout")
+            raise OSError(errno.EOPNOTSUPP, "cannot set a layout here; use the file system's own commands")
         layout = (await self._in_thread(self._places, request.path)).layout
         return Answer(pack(payloads.LayoutAnswer(layout=layout_fields(layout))))
 

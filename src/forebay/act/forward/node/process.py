@@ -28,7 +28,7 @@ from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import Layout
 
 _FLUSH = 3.0
-"""Seconds to report jobs to the council at the end."""
+"""Seconds that a node waits at its end for the council to acknowledge jobs."""
 _LEAST_MEMORY = 2 * LONGEST
 _IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
 _PERIOD = ("files", "smallest", "mean", "largest", "distance", "spread", "load", "busy", "clients", "processes")
@@ -39,9 +39,9 @@ CreateBackend = Callable[[NodeSettings], Backend]
 def queue_options(
     scheduler: str, *, window: float | None, aggregate: float | None, in_flight: int | None
 ) -> dict[str, int]:
-    """The queue's settings, from a window in seconds and an aggregate in bytes; BadInput names the wrong option."""
+    """Convert a window in seconds and an aggregate in bytes to queue settings; BadInput names the wrong option."""
     policy = find("order", check_policy("--scheduler", "order", scheduler))
-    # A scheduler cannot order what is sent, so one with windows sends little ahead; others gain by it.
+    # A scheduler cannot reorder what it has sent, so one with windows sends little ahead; others gain by sending more.
     queue = {"in_flight": in_flight or (_IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT)}
     if window is not None:
         queue["window"] = round(window * 1e9)
@@ -50,16 +50,16 @@ def queue_options(
     most = queue.get("aggregate", policy.options.get("aggregate", 0))
     if isinstance(most, int) and most > LONGEST:
         where = "--scheduler" if aggregate is None else "--aggregate"
-        raise BadInput(where, f"a message must not exceed {LONGEST} bytes; {most} are too many")
+        raise BadInput(where, f"messages of {most} bytes are too long (limit {LONGEST})")
     return queue
 
 
 def choose_backend(
     servers: Sequence[str], root: Path | None, layout_from: str, root_servers: int, layout: Layout
 ) -> CreateBackend:
-    """The data servers at these addresses, or a mounted folder whose file system has `root_servers` servers."""
+    """Forward to the data servers at these addresses, or to a mounted folder, on `root_servers` servers."""
     if bool(servers) == (root is not None):
-        raise BadInput("--server", "an I/O node needs either data servers or a folder (--root)")
+        raise BadInput("--server", "an I/O node needs data servers (--server) or a folder (--root), and not both")
     if root is None:
         addresses = [parse_address(text, "--server") for text in servers]
         return lambda settings: DataServers(addresses, settings.key, settings.me, patience=settings.patience)
@@ -79,11 +79,11 @@ def run_node(
     metrics: str | None = None,
     db: str | None = None,
 ) -> None:
-    """Run an I/O node until a signal ends it; `db` is the history for the jobs' runs, if there is no council."""
+    """Run an I/O node until a signal ends it; without a council, it records jobs in the history `db`."""
     if settings.memory < _LEAST_MEMORY:  # the longest message would never be admitted
         raise BadInput("--memory", f"must be at least {_LEAST_MEMORY >> 20} MiB")
     if council and db:
-        raise BadInput("--db", "not possible with --council; the council writes the history")
+        raise BadInput("--db", "not possible with --council, which writes the history; set --db of the council instead")
     council_address = parse_address(council, "--council") if council else None
 
     async def start(stack: AsyncExitStack, end: asyncio.Event) -> tuple[list[Address], Numbers]:
@@ -103,13 +103,13 @@ def run_node(
 
 
 def node_metrics(node: IoNode, council: CouncilClient) -> Iterator[Sample]:
-    seen, settings = council.observed, node.settings
+    observed, settings = council.observed, node.settings
     yield NODE["info"].number(1, settings.name, str(settings.index), str(node.dispatch.scheduler))
     for name in SUMMED:
         yield NODE[name].number(council.totals[name])
     for name in _PERIOD:
-        yield NODE[name].number(getattr(seen, name))
-    yield NODE["operation"].number(1, seen.operation)
+        yield NODE[name].number(getattr(observed, name))
+    yield NODE["operation"].number(1, observed.operation)
     for server, depth in enumerate(node.dispatch.depths()):
         yield NODE["queue_depth"].number(depth, str(server))
     known = (*ADMISSION, "decisions", "internal", "jobs_lost", "nonsense", "servers_lost", "stalled")
@@ -122,8 +122,8 @@ def node_metrics(node: IoNode, council: CouncilClient) -> Iterator[Sample]:
 
 
 def _history_writer(db: str, stack: AsyncExitStack) -> Callable[[list[JobPart]], object]:
-    """A function that stores what processes did, in a thread."""
-    # Most I/O nodes have no history, and start faster without.
+    """Build a function that stores what processes did, in a thread."""
+    # Most I/O nodes have no history, and start faster without these imports.
     from forebay.act.forward.node.job_history import store_parts
     from forebay.history.store import open_store
 

@@ -1,7 +1,7 @@
 """An I/O node's connection to one data server.
 
-What was in progress when it was lost fails with AGAIN: nobody knows whether the server carried it out. It is never sent
-again from here; the client decides.
+When it is lost, requests in progress fail with AGAIN: nobody knows whether the server carried them out. Only the client
+decides whether to send them again.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from forebay.act.forward.striping import parts_of
 from forebay.decide.order.queue_layout import NONE
 
 FIRST_ASK = 1 << 62
-"""Tags below are slots of the queue."""
+"""The first tag for messages other than reads and writes, whose tags are slots of the queue."""
 _LATEST = 2.0
 _MOST_ASKS = 4096
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
@@ -30,7 +30,7 @@ _pack = HEADER.pack
 
 
 class SharedMessage(Message, eq=False):
-    """Stands for a message whose payload several requests share."""
+    """A message whose payload several requests share; the last release frees it."""
 
     whole: Message | None = None
     users: int = 0
@@ -42,12 +42,12 @@ class SharedMessage(Message, eq=False):
 
 
 class ServerLink(PersistentLink):
-    """Server `number` of a layer of `servers`."""
+    """A link to server `number` of a layer of `servers`."""
 
     dispatch: Dispatch
-    """Who hears of the answers, and ..."""
+    """Receives the answers; set before the link connects."""
     changed: Callable[[int, bool], None]
-    """... whether the server with this number is up now. Both are set before the link connects."""
+    """Called with the server's number and whether it is up now; set before the link connects."""
 
     def __init__(self, number: int, address: Address, credentials: Credentials, buffers: Buffers, servers: int) -> None:
         super().__init__(address, credentials, buffers, _LATEST)
@@ -59,14 +59,14 @@ class ServerLink(PersistentLink):
         self._asks: dict[int, asyncio.Future[Message]] = {}
         self._next = FIRST_ASK
         self.out: list[Bytes] = []
-        """What waits for `flush`."""
+        """Bytes that wait for `flush`."""
         self._connected = asyncio.Event()
 
     def _check_peer(self, connection: Connection) -> None:
-        """Files would be torn apart by another server."""
+        """Reject any other server: it would mix up the stripes of files."""
         index, servers = (connection.peer.facts.get(name) for name in ("index", "servers"))
         if (index, servers) != (self.number, self._servers):
-            reason = f"found server {index} of {servers}, expected {self.number} of {self._servers}"
+            reason = f"found server {index} of {servers}, expected {self.number} of {self._servers}; check --server"
             connection.close(CloseReason.DENIED, reason)
             raise Denied(reason)
 
@@ -75,13 +75,13 @@ class ServerLink(PersistentLink):
         self.changed(self.number, True)
 
     def drop_overdue(self, timeout: float) -> None:
-        """Hang up on a server that owes an answer for longer than `timeout` seconds."""
+        """Disconnect from a server that has owed an answer for longer than `timeout` seconds."""
         before = monotonic() - timeout
         if self.connection is not None and any(since < before for since, _ in self._flying.values()):
             self.connection.close(CloseReason.SILENT, f"no answer within {timeout:g} s")
 
     def put(self, slot: int, batch: Batch) -> None:
-        """Prepare a message for the next `flush`: pieces that are neighbours in one object."""
+        """Prepare a message of contiguous pieces of one object for the next `flush`."""
         request, i, _ = batch[0]
         if len(batch) > 1:
             self._put_several(slot, batch)
@@ -100,8 +100,8 @@ class ServerLink(PersistentLink):
             out.append(_pack(MAGIC, VERSION, _READ, flags, 0, 0, length, 0, slot, file, offset, session))
 
     def _put_several(self, slot: int, batch: Batch) -> None:
-        # A server refuses fenced sessions. So a message writes for one session only, and the pieces of several sessions
-        # go as several messages, under the numbers of their own slots.
+        # A server refuses fenced sessions, so each message writes for one session only. Pieces of several sessions
+        # become several messages, tagged with their own slots.
         if not batch[0][0].write:
             self._put_run(slot, batch, Kind.READ)
             return
@@ -117,13 +117,13 @@ class ServerLink(PersistentLink):
         first, place, _ = run[0]
         message, offset = first.message, first.pieces[place][1]
         flags = _CHECKED if any(request.message.flags & _CHECKED for request, _, _ in run) else 0
-        asked = Message(kind, flags, tag=tag, file=message.file, offset=offset, session=message.session)
+        merged = Message(kind, flags, tag=tag, file=message.file, offset=offset, session=message.session)
         if kind == _READ:
-            asked.size = sum(request.pieces[i][2] for request, i, _ in run)
-            self.out.append(asked.header())
+            merged.size = sum(request.pieces[i][2] for request, i, _ in run)
+            self.out.append(merged.header())
             return
         data = [part for r, i, _ in run for part in parts_of(r.pieces[i], r.message.payload)]
-        self.out.append(asked.header(sum(map(len, data)), checksum(data) if flags else 0))
+        self.out.append(merged.header(sum(map(len, data)), checksum(data) if flags else 0))
         self.out += data
 
     def _freed_slot(self, tag: int) -> int:
@@ -139,20 +139,20 @@ class ServerLink(PersistentLink):
         if self.connection is not None:
             self.connection.send(out)
 
-    async def ask(self, asked: Message, within: float) -> Message:
-        """The answer to anything but a read or a write; wait for the server for `within` seconds."""
+    async def ask(self, request: Message, within: float) -> Message:
+        """Send anything but a read or a write, and return the answer; wait `within` seconds for a missing server."""
         if self.connection is None:
             try:
                 async with asyncio.timeout(within):
                     await self._connected.wait()
             except TimeoutError:
-                raise OSError(errno.EIO, f"{self.name} is away for {within:g} s: {self.problem}") from None
+                raise OSError(errno.EIO, f"{self.name} was not reachable for {within:g} s: {self.problem}") from None
         if self.connection is None or len(self._asks) >= _MOST_ASKS:
-            raise OSError(AGAIN, f"{self.name} is away")
-        tag = asked.tag = self._next
+            raise OSError(AGAIN, f"{self.name} is not connected, or has too many requests in progress")
+        tag = request.tag = self._next
         self._next += 1
         future = self._asks[tag] = asyncio.get_running_loop().create_future()
-        self.connection.send([asked.header(), asked.payload] if asked.payload else [asked.header()])
+        self.connection.send([request.header(), request.payload] if request.payload else [request.header()])
         try:
             answer: Message = await future
         finally:
@@ -167,7 +167,7 @@ class ServerLink(PersistentLink):
         if tag >= FIRST_ASK:
             future = self._asks.get(tag)
             if future is None or future.done():
-                message.release()  # the asker is gone
+                message.release()  # the caller has given up
             else:
                 future.set_result(message)
             return
@@ -176,33 +176,33 @@ class ServerLink(PersistentLink):
             raise BadMessage("received an answer without a request")
         batch = flown[1]
         request, i, _ = batch[0]
-        asked = request.pieces[i][2]
+        wanted = request.pieces[i][2]
         if (
             len(batch) > 1
             or message.status
-            or len(message.payload) > asked
-            or (request.write and message.size != asked)
+            or len(message.payload) > wanted
+            or (request.write and message.size != wanted)
         ):
             self._settle(tag, batch, message)
             return
         if not request.write:
             request.parts[i] = message.payload
             if message.buffer is not None:
-                request.given.append(message)
+                request.replies.append(message)
         self.dispatch.complete(self._freed_slot(tag) if self._groups else tag, batch)
 
     def _settle(self, tag: int, batch: Batch, message: Message) -> None:
         """Handle an answer that is an error, or that several requests share."""
-        asked = sum(request.pieces[i][2] for request, i, _ in batch)
+        wanted = sum(request.pieces[i][2] for request, i, _ in batch)
         if message.status:
             reason = f"{self.name}: {message.error_text()}"
             self.dispatch.refuse(self._freed_slot(tag), batch, message.status, reason)
             message.release()
-        elif len(message.payload) > asked:
+        elif len(message.payload) > wanted:
             self._flying[tag] = 0.0, batch
             raise BadMessage("received more bytes than requested")
-        elif batch[0][0].write and message.size != asked:
-            reason = f"{self.name} wrote {message.size} of {asked} bytes"
+        elif batch[0][0].write and message.size != wanted:
+            reason = f"{self.name} wrote {message.size} of {wanted} bytes"
             self.dispatch.refuse(self._freed_slot(tag), batch, errno.EIO, reason)
         else:
             if not batch[0][0].write:
@@ -214,7 +214,7 @@ class ServerLink(PersistentLink):
         self._connected.clear()
         self.out = []
         self.changed(self.number, False)
-        reason = f"{self.name} was lost: {closed}"
+        reason = f"lost the connection to {self.name}: {closed}"
         flying, self._flying = self._flying, {}
         for slot, (_, batch) in flying.items():
             self.dispatch.refuse(self._freed_slot(slot), batch, AGAIN, reason)
@@ -224,11 +224,11 @@ class ServerLink(PersistentLink):
 
 
 def _share(batch: Batch, message: Message) -> None:
-    """Give each request its part of what a server sent for several."""
+    """Divide a server's answer among the requests that share it."""
     shared = SharedMessage(message.kind, whole=message, users=len(batch))
     begin = 0
     for request, i, _ in batch:
         length = request.pieces[i][2]
         request.parts[i] = message.payload[begin : begin + length]
-        request.given.append(shared)
+        request.replies.append(shared)
         begin += length

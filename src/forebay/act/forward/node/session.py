@@ -31,14 +31,14 @@ from forebay.act.forward.net.wire import (
 from forebay.act.forward.node.backend import Answer
 from forebay.act.forward.node.dispatch import NodeFile, Request
 from forebay.act.forward.node.job_accounting import JobProcess
-from forebay.act.forward.striping import in_order
+from forebay.act.forward.striping import sort_parts
 from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
     from forebay.act.forward.node.io_node import IoNode
 
 MOST_HELD = 64 << 20
-"""Bytes of requests that one client may have in progress. Beyond it, nothing is read until some have answers."""
+"""Bytes of requests that one client may have in progress; beyond that, the node stops reading from it."""
 MOST_QUERIES = 64
 _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
@@ -75,7 +75,7 @@ class Session:
         self._pause()
 
     def resume(self) -> bool:
-        """The node has room again; False if this client itself has too much in progress."""
+        """Read from the client again; return False if it has too much in progress itself."""
         if self._ending or self._is_over_limit():
             return False
         self._paused = False
@@ -94,9 +94,9 @@ class Session:
         kind = message.kind
         try:
             if kind in _DATA:
-                self._request(message, 1 if kind == _WRITE else 0)
+                self._start_request(message, 1 if kind == _WRITE else 0)
             elif kind in _QUERIES and not message.flags & Flag.REPLY:
-                self._query(message)
+                self._start_query(message)
             else:
                 raise BadMessage(f"unexpected message from a client: {message!r}")
         except BadMessage:
@@ -104,11 +104,11 @@ class Session:
         except Exception as error:
             self._abort(message, error)
 
-    def _request(self, message: Message, write: int) -> None:
+    def _start_request(self, message: Message, write: int) -> None:
         file = self._files.get(message.file)
         size = len(message.payload) if write else message.size
         if file is None:
-            self._send_error(message, errno.ESTALE, "the file is not open at this I/O node")
+            self._send_error(message, errno.ESTALE, "the file is not open at this I/O node; open it again")
             return
         if size > LONGEST:
             self._send_error(message, errno.EINVAL, f"a request must not exceed {LONGEST} bytes")
@@ -140,7 +140,7 @@ class Session:
                 self._connection.send((header,))
                 self._forget(request)
             elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
-                self._send_data(request, in_file_order(request))
+                self._send_data(request, order_parts(request))
             elif request.known_size is not None:
                 self._send_data(request, fill_holes(request, request.known_size))
             else:
@@ -154,10 +154,10 @@ class Session:
                 self._forget(request)
 
         self._abort(request.message, error)
-        asyncio.get_running_loop().call_soon(forget)  # after whatever the end of the connection still does with it
+        asyncio.get_running_loop().call_soon(forget)  # the end of the connection may still use it
 
     def _abort(self, message: Message, error: Exception) -> None:
-        """A bug on this side: this client must connect again, and does not wait for ever; the others go on."""
+        """Close the connection after a bug on this side, so that the client does not wait for ever."""
         self._node.counts["internal"] += 1
         print(f"forebay: ion: {message!r}: {error!r}", file=sys.stderr)
         self.close(CloseReason.INTERNAL, "internal error")
@@ -172,10 +172,10 @@ class Session:
         self._connection.send([header, *parts], lambda: self._forget(request))
 
     async def _complete_short_read(self, request: Request) -> None:
-        """Some servers had fewer bytes: the file ends there, or has a hole; only its size tells which.
+        """Some servers had fewer bytes: the file ends there, or it has a hole; its size shows which.
 
-        If the size says that there are bytes which a server did not have, somebody may have written them since: read
-        them once more. What is missing then is a hole.
+        If the file is longer, another client may have written the missing bytes in the meantime: read again. Bytes that
+        are still missing are a hole.
         """
         try:
             size = await self._node.backend.file_size(request.file, request.message.session)
@@ -212,7 +212,7 @@ class Session:
 
     # Everything else
 
-    def _query(self, message: Message) -> None:
+    def _start_query(self, message: Message) -> None:
         try:
             request = payloads.read_request(message.kind, message.payload)
         except WrongFields as error:
@@ -227,7 +227,7 @@ class Session:
         try:
             answer = await self._carry_out(message, request)
             self._send_answer(message, answer.payload, file=answer.file)
-        except (OSError, BadMessage) as error:  # BadMessage comes from a server
+        except (OSError, BadMessage) as error:  # a BadMessage comes from a server
             reason = getattr(error, "strerror", None) or str(error)
             self._send_error(message, getattr(error, "errno", None) or errno.EIO, reason)
         self.process.other_time += time_ns() - began
@@ -245,7 +245,7 @@ class Session:
             if file not in self._files:
                 self._files[file] = self._node.open_file(file, layout)
             self.process.add_file(self._files[file].number, file, layout)
-            if self.gone:  # nobody will close it
+            if self.gone:  # the client will not close it
                 self._close(file)
         return answer
 
@@ -264,7 +264,7 @@ class Session:
     def _lose(self, _connection: Connection, closed: Closed) -> None:
         self.gone = True
         for request in tuple(self._requests):
-            self._node.dispatch.withdraw(request, errno.EIO, "the client is gone")
+            self._node.dispatch.withdraw(request, errno.EIO, "the client has disconnected")
         for file in tuple(self._files):
             self._close(file)
         self._node.remove_session(self, closed.reason)
@@ -292,23 +292,23 @@ class Session:
         task.add_done_callback(end)
 
 
-def in_file_order(request: Request) -> list[Bytes]:
-    """The bytes of a read, if all servers had all of theirs."""
+def order_parts(request: Request) -> list[Bytes]:
+    """Order the bytes of a read for which every server had all bytes."""
     pieces, parts = request.pieces, request.parts
     if len(pieces) == 1 or not any(piece.cuts for piece in pieces):
         return parts  # type: ignore[return-value]
-    return [part for _, _, part in in_order(zip(pieces, parts, strict=True))]
+    return [part for _, _, part in sort_parts(zip(pieces, parts, strict=True))]
 
 
 def fill_holes(request: Request, size: int) -> list[Bytes]:
-    """The bytes of a read of a file of `size` bytes, if servers had fewer than requested: holes are zeros.
+    """Order the bytes of a read for which servers had fewer bytes; holes in a file of `size` bytes become zeros.
 
-    Beyond that size it ends at the first missing byte: what is behind it may have been written since.
+    Beyond that size, the data ends at the first missing byte: later bytes may be newer than the size.
     """
     end = size - request.message.offset
     data: list[Bytes] = []
     answers = ((piece, part or b"") for piece, part in zip(request.pieces, request.parts, strict=True))
-    for at, length, part in in_order(answers):
+    for at, length, part in sort_parts(answers):
         data.append(part)
         hole = min(length, end - at) - len(part)
         data += (_ZEROS[: hole - begin] for begin in range(0, hole, len(_ZEROS)))

@@ -1,4 +1,4 @@
-"""A histogram of how long the scheduler's windows really were at an I/O node."""
+"""A histogram of the real lengths of the scheduler's windows at an I/O node."""
 
 from bisect import bisect_left
 
@@ -9,7 +9,7 @@ BOUNDS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 
 
 class WindowHistogram:
-    """`counts[i]` is the number of windows up to BOUNDS[i]; the last one counts all above."""
+    """`counts[i]` is the number of windows up to BOUNDS[i]; the last entry counts all longer ones."""
 
     def __init__(self, queue: memoryview) -> None:
         """`queue` is the scheduler's array."""
@@ -20,10 +20,10 @@ class WindowHistogram:
         self.sum = 0.0
 
     def observe(self, now: int, awaited: bool) -> None:
-        """The scheduler ran at `now`; `awaited` says whether something waited for the window to begin.
+        """Measure the last window, if the scheduler entered another one at `now`.
 
-        A window lasts from the time the node entered it until it entered the next one. If the node had nothing to send,
-        nobody knows when it would have changed windows.
+        A window lasts until the node enters the next one. `awaited` says whether a request waited for the new window.
+        If none did, the real end of a window is unknown, and it does not count.
         """
         begin = self._queue[WINDOW_BEGIN]
         if begin == self._begin:
