@@ -56,7 +56,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(CantListen, match="can't listen"):
+    with pytest.raises(CantListen, match="cannot listen"):
         open_listener(Address(host="no-such-host.invalid", port=1))
 
 

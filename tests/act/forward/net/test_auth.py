@@ -51,7 +51,7 @@ def test_who_listens_must_prove_itself_too() -> None:
 
 @pytest.mark.parametrize("role", ["node", "council", "server"])
 def test_a_role_that_has_no_business_here_is_denied(role: str) -> None:
-    with pytest.raises(Denied, match=f"role '{role}' is not accepted here"):
+    with pytest.raises(Denied, match=f"role '{role}' is not accepted at this address"):
         Answerer(KEY, NODE, ("client",)).receive(Asker(KEY, Peer(role=role), ()).first())
 
 

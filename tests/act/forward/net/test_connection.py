@@ -153,7 +153,7 @@ def test_a_message_that_makes_no_sense_ends_the_connection(pair: Pair) -> None:
     pair.other.sendall(Message(Kind.READ, tag=1).header() + b"GET / HTTP/1.1\r\n" * 10)
     pair.until(lambda: pair.lost)
     assert [message.tag for message in pair.got] == [1]
-    assert pair.lost == [(CloseReason.MALFORMED, "this is not Forebay's protocol")]
+    assert pair.lost == [(CloseReason.MALFORMED, "the peer does not use Forebay's protocol; check the address")]
     assert pair.connection.closed
 
 

@@ -1,4 +1,4 @@
-"""Where a process of the layer listens: "unix:/run/forebay/ion0" or "host:port"."""
+"""Addresses at which processes of the layer listen: "unix:/run/forebay/ion0" or "host:port"."""
 
 import errno
 import os
@@ -15,12 +15,12 @@ _BACKLOG = 512
 
 
 class CantListen(UserError):
-    """The address is in use or not available; the message is one line."""
+    """The address is in use or not available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A UNIX socket if there is a path, else a host and a port (0: any free one)."""
+    """The path of a UNIX socket, or a host and a port (0: any free port)."""
 
     path: str = ""
     host: str = ""
@@ -50,12 +50,12 @@ def parse_address(text: str, where: str = "address") -> Address:
         raise BadInput(where, f"must be like 'unix:/path' or 'host:7000', not {text!r}")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not bare or not bare.isprintable() or " " in bare:
-        raise BadInput(where, f"{text!r} has no host")
+        raise BadInput(where, f"the host is missing or invalid in {text!r}")
     return Address(host=bare, port=int(port))
 
 
 def open_listener(address: Address) -> socket.socket:
-    """A non-blocking socket that listens there; it takes over a UNIX socket whose listener is dead."""
+    """Open a non-blocking socket that listens there; a UNIX socket that a dead process left is replaced."""
     try:
         if address.path:
             with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -77,19 +77,19 @@ def open_listener(address: Address) -> socket.socket:
             sock.close()
             raise
     except OSError as error:
-        reason = "the address is in use" if error.errno == errno.EADDRINUSE else f"can't listen: {why(error)}"
+        reason = "the address is in use" if error.errno == errno.EADDRINUSE else f"cannot listen: {why(error)}"
         raise CantListen(f"{address}: {reason}") from None
     return sock
 
 
 def listener_address(listener: socket.socket) -> Address:
-    """Where a socket listens, with the port that it got."""
+    """The address at which a socket listens, with its real port."""
     name = listener.getsockname()
     return Address(path=os.fsdecode(name)) if isinstance(name, str | bytes) else Address(host=name[0], port=name[1])
 
 
 def open_socket(address: Address, timeout: float) -> socket.socket:
-    """A blocking socket that is connected to the address within `timeout` seconds; raises OSError."""
+    """Connect a blocking socket to the address within `timeout` seconds; raises OSError."""
     if address.path:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -105,7 +105,7 @@ def open_socket(address: Address, timeout: float) -> socket.socket:
 
 
 def tune_socket(sock: socket.socket) -> None:
-    """Send answers at once, make room for a request of usual size, and notice machines that vanish."""
+    """Set options: send at once, buffer a request of typical size, and detect peers whose machine has died."""
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

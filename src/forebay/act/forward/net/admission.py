@@ -1,4 +1,4 @@
-"""Where connections begin, on both sides: a peer gets no further before it has proved that it holds the key."""
+"""Opens connections, on both sides: each peer must first prove that it holds the key."""
 
 import asyncio
 import errno
@@ -17,19 +17,18 @@ from forebay.act.forward.net.connection import MOST_QUEUED, Closed, CloseReason,
 from forebay.act.forward.net.wire import SHORT, BadMessage, Flag, Kind, Message
 
 TIMEOUT = 10.0
-"""Seconds within which a peer must have proved itself."""
+"""Seconds that a peer has to prove itself."""
 _MOST_STRANGERS = 256
-"""Connections that have not proved themselves yet; the next one is dropped at once."""
+"""The most connections whose peers have not proved themselves yet; the listener drops any others at once."""
 _RETRY = 0.1
 _SOONEST = 0.05
-"""The first pause before connecting again."""
+"""Seconds of the first pause before a link connects again."""
 
 
 class Listener:
     """Calls `admitted(connection)`, which must `redirect` the connection, for each peer that proves itself.
 
-    The other peers are counted in `counts` by `CloseReason`, and as "crowded" those that came while too many others
-    had not proved themselves.
+    `counts` counts the other peers by `CloseReason`, or as "crowded" if too many had not proved themselves yet.
     """
 
     def __init__(
@@ -69,8 +68,8 @@ class Listener:
         try:
             sock, _ = self._listener.accept()
         except (BlockingIOError, ConnectionError, InterruptedError):
-            return  # the peer is gone again
-        except OSError:  # no descriptors left: the loop would ask again at once, and others need time to close some
+            return  # the peer has already disconnected
+        except OSError:  # no descriptors left: try again later, when some are closed
             self._loop.remove_reader(self._listener)
             self._loop.call_later(_RETRY, self._listen)
             return
@@ -117,7 +116,7 @@ class Listener:
 
 
 class NodeListener(Listener):
-    """Listens for I/O nodes; `nodes` has them by name. One that connects again replaces its old connection."""
+    """Listens for I/O nodes; `nodes` has them by name. A node that connects again replaces its old connection."""
 
     def __init__(
         self, address: Address, credentials: Credentials, received: Received, lost: Lost, **options: Any
@@ -136,7 +135,7 @@ class NodeListener(Listener):
     def _admit(self, connection: Connection) -> None:
         old = self.nodes.get(connection.peer.name)
         if old is not None:
-            # The node has given up what it sent there without an answer: nothing of that may be carried out now.
+            # The node has given up the unanswered requests on its old connection; they must not be carried out now.
             self.counts[CloseReason.REPLACED.value] += 1
             old.close(CloseReason.REPLACED, "the I/O node has connected again")
         self.nodes[connection.peer.name] = connection
@@ -149,9 +148,9 @@ class NodeListener(Listener):
 
 
 class PersistentLink(ABC):
-    """Connects to a peer, again whenever the connection is lost, after pauses of up to `latest` seconds.
+    """Keeps a connection to a peer; when it is lost, reconnects after pauses of up to `latest` seconds.
 
-    `connection` is None while the peer is away, and `problem` says why.
+    While there is no connection, `connection` is None, and `problem` says why.
     """
 
     def __init__(self, address: Address, credentials: Credentials, buffers: Buffers, latest: float) -> None:
@@ -184,7 +183,7 @@ class PersistentLink(ABC):
                 connection.close()
 
     def _check_peer(self, connection: Connection) -> None:  # noqa: B027
-        """Raise Denied, and close the connection, if this is the wrong peer."""
+        """Close the connection and raise Denied if this is the wrong peer."""
 
     @abstractmethod
     def _on_connect(self) -> None: ...
@@ -209,7 +208,7 @@ async def connect(
 ) -> Connection:
     """Connect to a peer that proves itself and has an accepted role.
 
-    Raises OSError if nobody is there, `Denied` if the peer does not belong to the layer.
+    Raises OSError if no process listens there, `Denied` if the peer does not belong to the layer.
     """
     loop = asyncio.get_running_loop()
     sock = await _open_socket(address, timeout)
@@ -229,7 +228,7 @@ async def connect(
         else:
             assert handshake.peer is not None
             connection.peer = handshake.peer
-            connection.redirect(received, lost)  # now: more may have come with the welcome
+            connection.redirect(received, lost)  # now, since other messages may follow the welcome
             outcome.set_result(None)
 
     def fail(_: Connection, closed: Closed) -> None:

@@ -1,12 +1,12 @@
-"""Peers prove to each other that they hold the layer's key without sending it: messages in, messages out.
+"""The handshake: peers prove to each other that they hold the layer's key, without sending it.
 
     asker    -> HELLO    who I am, a nonce
     answerer -> HELLO    who I am, a nonce
     asker    -> PROOF    HMAC-SHA256 of the key over "asker" and both HELLOs
     answerer -> WELCOME  HMAC-SHA256 of the key over "answerer" and both HELLOs
 
-Both proofs cover both HELLOs completely: nobody can change roles, names, nonces or other facts on the way, and a proof
-is valid for one connection and one direction only.
+Both proofs cover both HELLOs completely, so nobody can change roles, names, nonces or other facts in transit, and a
+proof is valid for one connection and one direction only. No code here uses a socket.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Denied(ForebayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who is at the other end, proved by the key: `role` is one of ROLES, `facts` is what else the peer announced."""
+    """The process at the other end, which has proved that it has the key; `facts` are its other announcements."""
 
     role: str
     name: str = ""
@@ -42,7 +42,7 @@ class Peer:
 
 
 class Credentials(NamedTuple):
-    """The layer's key, who this process is, and the roles that it accepts at the other end."""
+    """The layer's key, the identity of this process, and the roles that it accepts at the other end."""
 
     key: bytes
     me: Peer
@@ -50,14 +50,14 @@ class Credentials(NamedTuple):
 
 
 class _Handshake:
-    """What both sides share; `peer` is set once the other side has proved itself."""
+    """The state of either side; `peer` is set once the other side has proved itself."""
 
     def __init__(self, key: bytes, me: Peer, accepts: Collection[str]) -> None:
         self._key = key
         self._accepts = accepts
         self._mine = pack([me.role, me.name, dict(me.facts), secrets.token_bytes(NONCE)])
         if len(self._mine) > SHORT:
-            raise ValueError(f"a peer's facts must fit into {SHORT} bytes")
+            raise ValueError(f"the facts of a peer must fit into {SHORT} bytes, not {len(self._mine)}")
         self._theirs = b""
         self._claimed: Peer | None = None
         self.peer: Peer | None = None
@@ -75,7 +75,7 @@ class _Handshake:
             case _:
                 raise BadMessage("HELLO is malformed")
         if self._claimed.role not in self._accepts:
-            raise Denied(f"role {self._claimed.role!r} is not accepted here")
+            raise Denied(f"role {self._claimed.role!r} is not accepted at this address")
 
     def _proof(self, side: bytes, asker: bytes, answerer: bytes) -> bytes:
         lengths = struct.pack("<II", len(asker), len(answerer))
@@ -83,7 +83,7 @@ class _Handshake:
 
     def _check(self, message: Message, proof: bytes) -> None:
         if not hmac.compare_digest(bytes(message.payload), proof):
-            raise Denied("wrong key")
+            raise Denied("wrong key; all processes of a layer must use the same key file")
         self.peer = self._claimed
 
 

@@ -1,20 +1,19 @@
-"""Memory for messages: buffers by size class, reused, and never handed out twice."""
+"""Memory for messages: a pool of buffers in size classes."""
 
 from collections import deque
 from collections.abc import Callable
 
 SMALL = 4096
-"""Buffers up to this size are always available: each connection holds at most one."""
+"""Buffers up to this size have no limit, since each connection holds at most one."""
 _SLACK = 4096
-"""A size class holds a power of two and a header."""
+"""The room for a header in a buffer, beyond a power of two."""
 
 
 class Buffers:
     """Buffers of 2^k + 4096 bytes; `out` bytes are in use, and `limit` bounds the memory for peers' messages.
 
-    Code that receives a peer's message calls `ask`, and `wait` when refused. Code that answers calls `take`, which
-    never refuses: work in progress has its own bound, and would never finish if it waited for memory that only its end
-    frees.
+    Code that receives a message calls `ask`, and `wait` if that returns None. Code that answers calls `take`, which
+    ignores the limit: requests in progress have their own limit, and free memory only when they are answered.
     """
 
     def __init__(self, limit: int = 256 << 20, *, kept: int = 64 << 20) -> None:
@@ -23,11 +22,11 @@ class Buffers:
         self._kept = kept
         self._idle = 0
         self._free: dict[int, list[memoryview]] = {}
-        self._lent: dict[int, int] = {}  # by the identity of the memory: its size
+        self._lent: dict[int, int] = {}  # size by the identity of the memory
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, length: int) -> memoryview:
-        """A buffer of at least `length` bytes; it may hold old content."""
+        """Lend a buffer of at least `length` bytes; it may hold old content."""
         size = (1 << (length - _SLACK - 1).bit_length()) + _SLACK if length > SMALL else SMALL
         free = self._free.get(size)
         if free:
@@ -40,7 +39,7 @@ class Buffers:
         return buffer
 
     def ask(self, length: int) -> memoryview | None:
-        """As `take`; None if that would exceed the limit, unless no buffer is in use."""
+        """Lend a buffer, or return None if that would exceed the limit while others are in use."""
         if length > SMALL and self.out and self.out + length > self.limit:
             return None
         return self.take(length)

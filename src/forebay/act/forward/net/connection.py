@@ -1,7 +1,7 @@
-"""One peer over one non-blocking socket: messages in, gathered bytes out, bounded on both sides.
+"""A connection to one peer over a non-blocking socket, with limits on queued data in both directions.
 
-The code drives the sockets itself, on readiness events, instead of through the loop's transports. In the usual case the
-kernel has all bytes when `send` returns, so it is always clear who owns a buffer.
+It reads and writes the socket itself on readiness events, instead of through the loop's transports. Usually the kernel
+has taken all bytes when `send` returns, so it is always clear who owns a buffer.
 """
 
 import select
@@ -19,7 +19,7 @@ from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Bytes, Message, Receiver
 
 MOST_QUEUED = 8 << 20
-"""Bytes that may wait for a peer that does not read. Beyond it, nothing more is read from that peer."""
+"""Bytes that may wait for a peer that does not read; beyond that, the connection stops reading from it."""
 _MOST_PIECES = 512
 
 
@@ -32,11 +32,11 @@ class CloseReason(Enum):
     MALFORMED = "malformed"  # the peer broke the protocol
     DENIED = "denied"  # wrong key or role
     SLOW = "slow"  # the peer did not prove itself in time
-    SILENT = "silent"  # the peer owes an answer for too long
-    STALLED = "stalled"  # the peer does not read, or stopped within a message
+    SILENT = "silent"  # the peer has owed an answer for too long
+    STALLED = "stalled"  # the peer does not read, or stopped in the middle of a message
     REPLACED = "replaced"  # the same peer has connected again
-    CANCELLED = "cancelled"  # a caller gave up within a message
-    SHUTDOWN = "shutdown"  # this process ends
+    CANCELLED = "cancelled"  # a caller gave up in the middle of a message
+    SHUTDOWN = "shutdown"  # this process is shutting down
     INTERNAL = "internal"  # a bug on this side
 
 
@@ -58,8 +58,8 @@ Lost: TypeAlias = "Callable[[Connection, Closed], None]"
 class Connection:
     """Calls `received(connection, message)` for each message, and `lost(connection, closed)` once, at the end.
 
-    The loop calls `lost`, never `send` or `close` themselves. A `patient` connection keeps reading whatever waits to be
-    sent. The default suits those who answer requests: a peer that does not read its answers is not read from either.
+    `send` and `close` never call `lost` directly; the loop does. By default, as servers need it, it does not read from
+    a peer that does not read its answers. A `patient` connection always keeps reading.
     """
 
     peer: Peer
@@ -97,21 +97,21 @@ class Connection:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes received of a message that the peer has not sent completely."""
+        """Bytes received of an incomplete message."""
         return self._receiver.partial_bytes if self._reading else 0
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         error_watcher(self._loop).watch(self._sock.fileno(), self._on_error)
         self._watch()
 
     def redirect(self, received: Received, lost: Lost) -> None:
-        """From the next message on, call these, and accept messages of full length."""
+        """Call these functions from the next message on, and accept messages of full length."""
         self._received, self._lost, self._receiver.longest = received, lost, LONGEST
 
     def send(self, pieces: Sequence[Bytes], done: Done | None = None) -> None:
-        """Send the pieces one after the other. Nobody may change them before `done` is called: at once if the kernel
-        took them all, later if they had to wait, and also when the connection is lost."""
+        """Send the pieces in order. They must not change until `done` is called, which also happens if the connection
+        is lost."""
         if self.closed:
             if done:
                 done()
@@ -144,12 +144,12 @@ class Connection:
             self._wake()
 
     def close(self, reason: CloseReason = CloseReason.CLOSED, detail: str = "") -> None:
-        """End it at once; what waits to be sent is dropped."""
+        """Close the connection at once, and drop the bytes that wait to be sent."""
         if self.closed:
             return
         self.closed, self._ending = True, Closed(reason, detail or reason.value)
         error_watcher(self._loop).forget(self._sock.fileno())
-        with suppress(RuntimeError):  # uvloop raises it for a socket that it has given up
+        with suppress(RuntimeError):  # uvloop raises this for a socket that it has dropped
             self._watch()
         if self._writing:
             self._loop.remove_writer(self._sock)
@@ -168,7 +168,7 @@ class Connection:
         self._lost(self, self._ending)
 
     def _watch(self) -> None:
-        """Add or remove the loop's reader, as the state requires."""
+        """Add or remove the loop's reader to match the state."""
         want = not (self.closed or self._paused or self._choked or self._asleep)
         if want != self._reading:
             self._reading = want
@@ -178,7 +178,7 @@ class Connection:
                 self._loop.remove_reader(self._sock)
 
     def _readable(self) -> None:
-        if self._backlog:  # there may be no room for more before that is done
+        if self._backlog:  # deliver these messages first: there may be no room for more
             self._deliver()
             return
         room = self._receiver.room()
@@ -201,7 +201,7 @@ class Connection:
         self._deliver()
 
     def _on_error(self) -> None:
-        """The socket has an error: take what came before it, as far as possible now."""
+        """Handle an error of the socket: first read the bytes that arrived before it, if possible."""
         for _ in range(_MOST_PIECES):
             if self.closed or not self._reading:
                 break
@@ -225,7 +225,7 @@ class Connection:
         self._loop.call_soon(self._watch)
 
     def _wake(self) -> None:
-        """Read again, beginning with what came before."""
+        """Read again, starting with the messages that have already arrived."""
         self._watch()
         if self._reading:
             self._loop.call_soon(self._deliver)
@@ -272,10 +272,10 @@ def _remainder(pieces: Sequence[Bytes], sent: int) -> list[Bytes]:
 
 
 class ErrorWatcher:
-    """Reports sockets of one loop that have an error. It holds a descriptor only while it watches any.
+    """Reports errors of one loop's sockets. It holds a descriptor only while it watches sockets.
 
-    libuv reports an error of a socket once and never again (a peer that closes before it has read everything leaves
-    one). Code that finds other bytes there first, and waits for more, would wait for ever.
+    libuv reports a socket's error only once, for example after a peer closes before it has read everything. Code that
+    reads other bytes at that moment, and then waits for more, would wait for ever.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
@@ -289,7 +289,7 @@ class ErrorWatcher:
             self._epoll = select.epoll()
             self._loop.add_reader(self._epoll.fileno(), self._look)
         self._callbacks[descriptor] = callback
-        # epoll always reports errors. Edge-triggered, since it also reports a peer that hung up, which is no error.
+        # epoll always reports errors. It also reports a peer that hung up, which is not an error; hence EPOLLET.
         self._epoll.register(descriptor, select.EPOLLET)
 
     def forget(self, descriptor: int) -> None:

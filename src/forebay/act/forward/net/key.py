@@ -8,7 +8,7 @@ from pathlib import Path
 from forebay.model.errors import BadInput, why
 
 SHORTEST = 16
-"""The least number of bytes of a key."""
+"""The shortest key, in bytes."""
 LONGEST = 4096
 
 
@@ -30,7 +30,7 @@ def read_key(path: Path) -> bytes:
 
 
 def write_key(path: Path) -> bytes:
-    """Write a new key to a new file; an existing file is never overwritten."""
+    """Write a new key to a new file; raises BadInput if the file exists."""
     key = secrets.token_hex(32).encode()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The only module that imports uvloop: one process, one loop, a graceful end at the first signal."""
+"""Runs a process on one event loop and ends it gracefully at the first signal. Only this module imports uvloop."""
 
 import asyncio
 import gc
@@ -10,20 +10,20 @@ import uvloop
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that the caller runs, for example in a thread."""
+    """Create a loop for the caller to run, for example in a thread."""
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `main` until it returns. SIGTERM and SIGINT set the event that it receives, and it should then return."""
+    """Run `main` until it returns. It should return when SIGTERM or SIGINT sets its event."""
 
     async def until_signalled() -> None:
         end = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, end.set)
-        gc.freeze()  # what exists now stays: the collector need not look at it again while requests flow
+        gc.freeze()  # existing objects stay, so the collector need not scan them again
         await main(end)
 
     with suppress(KeyboardInterrupt):

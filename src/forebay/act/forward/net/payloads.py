@@ -1,8 +1,8 @@
-"""The payloads of messages that carry more than bytes: one class for each, checked while it is decoded.
+"""The structured payloads of messages: one class for each, whose fields are checked while it is decoded.
 
 Paths are bytes without a leading slash; the root is b"". A layout is (count, size, start). Requests that must not be
-carried out twice have a random `key`, by which the server of the names recognises a repetition and repeats its first
-answer; `again` says that the request may have been carried out before, even if that server has forgotten it.
+carried out twice have a random `key`. The server of the names recognises a repeated key and repeats its first answer.
+If it has restarted since, `again` says that the request may have been carried out before.
 """
 
 import os
@@ -61,14 +61,14 @@ class ListRequest(Payload, kw_only=True):
 
 
 class LayoutRequest(Payload, kw_only=True):
-    """With a layout, sets what new files in the folder get."""
+    """Asks for the layout of a file or folder; if `layout` is given, sets the layout of a folder's new files."""
 
     path: bytes
     layout: LayoutFields | None = None
 
 
 class AttributesRequest(PathRequest, kw_only=True):
-    """Sets the attributes that are not None; `stamp` is the latest of the objects' times."""
+    """Sets the attributes that are not None; `stamp` is the latest mtime of the file's objects."""
 
     mode: int | None = None
     mtime: int | None = None
@@ -80,8 +80,8 @@ class AttributesRequest(PathRequest, kw_only=True):
 class FileStatus(Payload, kw_only=True):
     """A file, or a folder: times in ns since 1970, sizes in bytes (only from I/O nodes).
 
-    `mtime` is that of the last change of its bytes, `ctime` of any change. `allocated` is less than `size` if there are
-    holes. `uid` and `gid` are None for whoever mounts. A folder at data servers has no `file`, which is the id.
+    `mtime` is the time of the last change to its bytes, `ctime` that of any change. `allocated` is less than `size` if
+    the file has holes. `uid` and `gid` are None for the user who mounts the layer. `file` is its id; a folder has none.
     """
 
     file: int | None = msgspec.field(default=None, name="id")
@@ -102,12 +102,12 @@ class FileStatus(Payload, kw_only=True):
         return read_layout(self.layout_fields)
 
     def time_of_change(self, latest: int) -> int:
-        """When it last changed, if `latest` is the latest of its objects' times."""
+        """When the file last changed; `latest` is the latest mtime of its objects."""
         return latest if latest > self.stamp else self.mtime
 
 
 class ForgetList(Payload, kw_only=True):
-    """Files without a name, whose objects the servers must remove: id and layout of each."""
+    """Unlinked files whose objects the servers must remove: id and layout of each."""
 
     forget: list[tuple[int, LayoutFields]]
 
@@ -124,7 +124,7 @@ class LayoutAnswer(Payload, kw_only=True):
 
 
 class ObjectSize(Payload, kw_only=True):
-    """Bytes, time of the last change in ns since 1970, and bytes of disk; zeros if there is no object."""
+    """Bytes, time of the last change in ns since 1970, and bytes on disk; zeros if the object does not exist."""
 
     size: int
     mtime: int
@@ -132,7 +132,7 @@ class ObjectSize(Payload, kw_only=True):
 
 
 class Space(Payload, kw_only=True):
-    """Bytes, and how many files fit."""
+    """Space in bytes, and numbers of files."""
 
     total: int
     free: int
@@ -142,7 +142,7 @@ class Space(Payload, kw_only=True):
 
 
 class Announcement(Payload, kw_only=True):
-    """What an I/O node saw in the last period, and the tuned parameter's value since `held` seconds."""
+    """An I/O node's observation of the last period, and the tuned parameter's value, set `held` seconds ago."""
 
     observed: Observation
     parameter: str
@@ -163,7 +163,7 @@ Stripes: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=1 << 16)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 Start: TypeAlias = Annotated[int, msgspec.Meta(ge=-1)]
 FileUse: TypeAlias = tuple[int, tuple[Stripes, Positive, Start], Count, Count]
-"""A file's id and layout, the bytes moved, and the end of what was used."""
+"""A file's id and layout, the bytes moved, and the end of the last byte used."""
 SIZE_BINS = 10
 SizeCounts: TypeAlias = Annotated[list[Count], msgspec.Meta(min_length=SIZE_BINS, max_length=SIZE_BINS)]
 """Requests by size, in the bins of Darshan."""
@@ -219,7 +219,7 @@ REQUESTS: dict[int, type[Payload]] = {
 
 
 def read_request(kind: int, payload: Bytes) -> Payload | None:
-    """The request in a message's payload; BadMessage if it is malformed."""
+    """Decode the request in a message's payload; raises BadMessage if it is malformed."""
     shape = REQUESTS.get(kind)
     if shape is None:
         return None
@@ -231,7 +231,7 @@ def layout_fields(layout: Layout) -> LayoutFields:
 
 
 def read_layout(fields: LayoutFields) -> Layout:
-    """The layout that these fields stand for; BadMessage if there can't be such a layout."""
+    """Build a layout from its fields; raises BadMessage if they are invalid."""
     count, size, start = fields
     try:
         return Layout(count=count, size=size, start=start)

@@ -1,6 +1,6 @@
-"""An alarm that is accurate to some microseconds: a timerfd that the event loop watches.
+"""An alarm that is accurate to a few microseconds: a timerfd that the event loop watches.
 
-An event loop's own timers count in milliseconds, and a window can be an eighth of one.
+The timers of event loops count in milliseconds, and a window can be as short as an eighth of one.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _SECOND = 1_000_000_000
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_pack_times = struct.Struct("4l").pack  # an interval, and the first time: seconds and nanoseconds of each
+_pack_times = struct.Struct("4l").pack  # interval and first time, each in seconds and nanoseconds
 
 
 class Alarm:
@@ -37,13 +37,13 @@ class Alarm:
         loop.add_reader(self._fd, self._on_timer)
 
     def at(self, when: int) -> None:
-        """Replace the alarm: ring then, at once if that is past, and not at all for NEVER."""
+        """Set the alarm to this time only: it rings at once if that is past, and not at all for NEVER."""
         if when == self._set:
             return
         self._set = when
         # All zeros would switch the timer off, and so would a time before 1970.
-        seconds, rest = divmod(max(when, 1), _SECOND) if when < NEVER else (0, 0)
-        _libc.timerfd_settime(self._fd, _ABSOLUTE, _pack_times(0, 0, seconds, rest), None)
+        seconds, nanoseconds = divmod(max(when, 1), _SECOND) if when < NEVER else (0, 0)
+        _libc.timerfd_settime(self._fd, _ABSOLUTE, _pack_times(0, 0, seconds, nanoseconds), None)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -52,7 +52,7 @@ class Alarm:
             self._fd = -1
 
     def _on_timer(self) -> None:
-        with suppress(BlockingIOError):  # set again between the ring and this call
+        with suppress(BlockingIOError):  # the alarm was set again before this call
             os.read(self._fd, 8)
             self._set = NEVER
             self._ring()

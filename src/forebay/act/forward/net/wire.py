@@ -1,15 +1,15 @@
-"""What goes over the wire between clients, I/O nodes, data servers and the council: bytes in, messages out, no sockets.
+"""The wire format between clients, I/O nodes, data servers and the council. No code here uses a socket.
 
 Every message is a header of fixed length and a payload. Numbers are little-endian:
 
     magic 2s | version u8 | kind u8 | flags u16 | status u16 | length u32 | size u32 | crc u32
     tag u64 | file u64 | offset u64 | session u64
 
-`length` is that of the payload. The asker chooses `tag`, and the answer repeats it. The `status` of an answer is 0
-or an errno. `size` is how many bytes a read wants, or a write wrote. `session` identifies the client: a data server
-refuses every session that it was asked to `FENCE`, so that a request which an I/O node sends late can't overwrite what
-its client has since written through another node. With the flag CHECKED, `crc` is the payload's CRC-32, and the answer
-must be CHECKED too.
+`length` is the length of the payload. A request has a `tag`, and its answer repeats it. The `status` of an answer is 0
+or an errno. `size` is the number of bytes that a read wants, or that a write wrote. `session` identifies the client. A
+data server refuses a session after a `FENCE`, so that a late request from an I/O node can't overwrite bytes that the
+client has since written through another node. With the flag CHECKED, `crc` is the payload's CRC-32, and the answer must
+be CHECKED too.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ MAGIC = b"FB"
 VERSION = 1
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
 LONGEST = 16 << 20
-"""The most bytes of payload of a message."""
+"""The longest payload of a message, in bytes."""
 SHORT = 2048
-"""The most bytes of payload from a peer that has not proved who it is."""
+"""The longest payload from a peer that has not proved who it is, in bytes."""
 LAST_OFFSET = (1 << 63) - 1
 AGAIN = errno.EAGAIN
-"""The status when a process is away; nobody knows whether it carried out the request. Ask again."""
+"""The status if a process cannot be reached: it may have carried out the request or not. Send it again."""
 
 _INLINE = 1024
-"""Bytes of payload up to which a copy is cheaper than a separate buffer."""
+"""The longest payload that is cheaper to copy than to keep in a separate buffer, in bytes."""
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 
 class Kind(IntEnum):
-    """What a message asks for; the comments say which header fields and payloads (see payloads.py) go both ways."""
+    """Kinds of messages. Comments list the header fields and payloads (payloads.py) of request -> answer."""
 
-    HELLO = 1  # who is there, and a challenge (see auth.py)
+    HELLO = 1  # identity and challenge (see auth.py)
     PROOF = 2
     WELCOME = 3
-    READ = 16  # file, offset, size -> the bytes, fewer at the end of what there is
+    READ = 16  # file, offset, size -> the bytes, fewer at the end of the file or object
     WRITE = 17  # file, offset, the bytes -> size
     FSYNC = 18  # file
     OPEN = 32  # OpenRequest -> FileStatus; file is its id
@@ -74,25 +74,25 @@ class Kind(IntEnum):
     FORGOTTEN = 49  # file: the objects of an unlinked file are gone from all servers
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
-    JOB = 66  # I/O node to council: JobReport, once a job is gone
+    JOB = 66  # I/O node to council: JobReport, when a job has ended
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)
 
 
 class Flag:
-    """Bits of `flags`; plain numbers, since every message tests them."""
+    """Bits of `flags`. They are plain numbers for speed: the code tests them for every message."""
 
     REPLY = 1
     CHECKED = 2
 
 
 class BadMessage(ForebayError):
-    """The peer violates the protocol; nothing that it sends afterwards can be trusted."""
+    """The peer violated the protocol; nothing that it sends afterwards can be trusted."""
 
 
 class WrongFields(BadMessage):
-    """A payload that misses a field, or has one of the wrong type."""
+    """A payload lacks a field, or a field has the wrong type."""
 
 
 class Message(msgspec.Struct, eq=False):
@@ -111,7 +111,7 @@ class Message(msgspec.Struct, eq=False):
     buffers: Buffers | None = None
 
     def release(self) -> None:
-        """Give the payload up; a second call does nothing."""
+        """Return the payload's buffer; a second call does nothing."""
         if self.buffer is not None and self.buffers is not None:
             self.payload = b""
             self.buffers.give(self.buffer)
@@ -126,11 +126,11 @@ class Message(msgspec.Struct, eq=False):
         return self
 
     def error_text(self) -> str:
-        """The reason in an answer that is an error."""
+        """The reason that an error answer gives."""
         return bytes(self.payload).decode(errors="replace") or os.strerror(self.status).lower()
 
     def header(self, length: int | None = None, crc: int | None = None) -> bytes:
-        """The message's header; pass `length` and `crc` if the payload goes out in pieces."""
+        """Build the message's header; pass `length` and `crc` if the payload goes out in pieces."""
         if crc is None:
             crc = zlib.crc32(self.payload) if self.flags & Flag.CHECKED else 0
         return HEADER.pack(
@@ -146,12 +146,12 @@ class Message(msgspec.Struct, eq=False):
 
 
 def answer_header(
-    asked: Message, *, status: int = 0, size: int = 0, file: int = 0, offset: int = 0, length: int = 0, crc: int = 0
+    request: Message, *, status: int = 0, size: int = 0, file: int = 0, offset: int = 0, length: int = 0, crc: int = 0
 ) -> bytes:
-    """The header of the answer to a message; pass `crc` (see `checksum`) if the message was CHECKED."""
-    flags = Flag.REPLY | (asked.flags & Flag.CHECKED if length else 0)
+    """Build the header of the answer to a request; pass `crc` (see `checksum`) if the request was CHECKED."""
+    flags = Flag.REPLY | (request.flags & Flag.CHECKED if length else 0)
     return HEADER.pack(
-        MAGIC, VERSION, asked.kind, flags, status, length, size, crc, asked.tag, file, offset, asked.session
+        MAGIC, VERSION, request.kind, flags, status, length, size, crc, request.tag, file, offset, request.session
     )
 
 
@@ -168,7 +168,7 @@ pack = msgspec.msgpack.encode
 
 
 def unpack_as(shape: type[T], payload: Bytes) -> T:
-    """Decode a payload as a value of this type; BadMessage if it is not one.
+    """Decode a payload as a value of this type; raises BadMessage if it is malformed.
 
     >>> unpack_as(dict[str, bytes], pack({"path": b"/a"}))
     {'path': b'/a'}
@@ -184,8 +184,8 @@ def unpack_as(shape: type[T], payload: Bytes) -> T:
 class Receiver:
     """One direction of a connection: provides room for bytes, and turns received bytes into messages.
 
-    The room is as long as the last message, since the next one most likely has the same length. Then one read takes a
-    whole message into its final buffer, and nothing is copied. Between messages it holds no large buffer.
+    The room is as long as the last message, since the next one most likely has the same length. So one read usually
+    takes a whole message into its final buffer, without a copy. Between messages, it holds no large buffer.
     """
 
     def __init__(self, buffers: Buffers, longest: int = LONGEST) -> None:
@@ -194,7 +194,7 @@ class Receiver:
         self._buffer: memoryview | None = None
         self._start = 0  # of the message that is arriving
         self._filled = 0
-        self._wanted = HEADER.size  # bytes of this message, as far as known
+        self._wanted = HEADER.size  # bytes of this message that are known to come
         self._guess = SMALL
 
     @property
@@ -203,7 +203,7 @@ class Receiver:
         return self._filled - self._start
 
     def room(self) -> memoryview | None:
-        """Where the next bytes go, never empty; None while there is no memory for them."""
+        """Room for the next bytes, never empty; None while no memory is free."""
         buffer = self._buffer
         if buffer is None:
             buffer = self._buffer = self._buffers.ask(self._guess) or self._buffers.take(SMALL)
@@ -215,18 +215,18 @@ class Receiver:
         return buffer[self._filled : self._start + max(self._wanted, self._guess)]
 
     def advance(self, count: int) -> None:
-        """`count` bytes were put into the room."""
+        """Take over `count` bytes that were read into the room."""
         self._filled += count
 
     def next(self) -> Message | None:
-        """The next complete message."""
+        """Return the next message, or None if none is complete."""
         buffer, start = self._buffer, self._start
         have = self._filled - start
         if buffer is None or have < HEADER.size:
             self._wanted = HEADER.size
             if buffer is not None and have == 0:
                 self._start = self._filled = 0
-                if len(buffer) > SMALL:  # an idle connection must not hold one that another needs
+                if len(buffer) > SMALL:  # an idle connection must not hold a large buffer
                     self._buffers.give(buffer)
                     self._buffer = None
             return None
@@ -246,18 +246,18 @@ class Receiver:
             return message
         payload, end = buffer[start + HEADER.size : start + end], start + end
         if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-            raise BadMessage("the checksum of a payload is wrong")
+            raise BadMessage("wrong checksum of a payload")
         if length <= _INLINE:
             message.payload, self._start = bytes(payload), end
             return message
-        # The buffer goes with its message; what came behind it moves to a new one.
+        # The message keeps the buffer; bytes that follow it move to a new one.
         message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
-        rest = self._filled - end
+        following = self._filled - end
         self._buffer = None
-        if rest:
-            self._buffer = self._buffers.take(max(rest, SMALL))
-            self._buffer[:rest] = buffer[end : self._filled]
-        self._start, self._filled = 0, rest
+        if following:
+            self._buffer = self._buffers.take(max(following, SMALL))
+            self._buffer[:following] = buffer[end : self._filled]
+        self._start, self._filled = 0, following
         return message
 
     def close(self) -> None:
@@ -270,17 +270,17 @@ class Receiver:
     def _violation(self, fields: tuple[Any, ...]) -> BadMessage:
         magic, version, kind, length, offset = fields[0], fields[1], fields[2], fields[5], fields[10]
         if magic != MAGIC:
-            return BadMessage("this is not Forebay's protocol")
+            return BadMessage("the peer does not use Forebay's protocol; check the address")
         if version != VERSION:
-            return BadMessage(f"protocol version {version} is not supported; this side uses version {VERSION}")
+            return BadMessage(f"protocol version {version} is not {VERSION}; use the same release on both sides")
         if kind not in _KINDS:
-            return BadMessage(f"unknown kind of message: {kind}")
+            return BadMessage(f"unknown message kind {kind}")
         if length > self.longest:
-            return BadMessage(f"message of {length} bytes exceeds the limit of {self.longest}")
+            return BadMessage(f"payload of {length} bytes exceeds the limit of {self.longest}")
         return BadMessage(f"offset {offset} is beyond 2^63")
 
     def _make_room(self, buffer: memoryview) -> memoryview | None:
-        """Move the beginning of a message that does not fit to where it does."""
+        """Move the beginning of a message to where all of it fits."""
         have = self._filled - self._start
         target = buffer
         if self._wanted > len(buffer):
