@@ -60,7 +60,7 @@ class KeywordNames:
     def rename(self, path: bytes, to: bytes, **fields: Any) -> list[tuple[int, Layout]]:
         return _forget(self._names.do_rename(_message(), RenameRequest(path=path, to=to, **fields)))
 
-    def pending(self) -> list[tuple[int, Layout]]:
+    def list_pending(self) -> list[tuple[int, Layout]]:
         return _forget(self._names.do_pending(_message(), None))
 
     def layout(self, path: bytes) -> Layout:

@@ -74,7 +74,7 @@ class Tree:
         assert known == set(files)
         assert not list((self.folder / "temp").iterdir())
         assert not (self.folder / "replacing").exists()
-        assert not {file for file, _ in self.names.pending()} & set(files)
+        assert not {file for file, _ in self.names.list_pending()} & set(files)
         return set(files)
 
 
@@ -166,7 +166,7 @@ def test_names_change_as_in_a_plain_folder_and_a_kill_leaves_before_or_after(
                 assert tree.listing() == after
             tree.dies_after = -1
             named = tree.check()
-            pending = {file for file, _ in tree.names.pending()}
+            pending = {file for file, _ in tree.names.list_pending()}
             assert owned <= named | pending  # whose objects are there has a name, or is on the list to be forgotten
             owned |= named
         tree.names.close()
@@ -286,10 +286,10 @@ def test_an_unlinked_file_is_stale_and_pending_until_it_is_forgotten(tree: Tree)
     assert tree.names.unlink(b"a") == [(1, record.layout)]
     assert refusal(tree.names.attach, 1) == errno.ESTALE
     tree.again()
-    assert list(tree.names.pending()) == [(1, record.layout)]
+    assert list(tree.names.list_pending()) == [(1, record.layout)]
     tree.names.forgotten(1)
     tree.names.forgotten(1)
-    assert list(tree.names.pending()) == []
+    assert list(tree.names.list_pending()) == []
 
 
 def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
@@ -298,7 +298,7 @@ def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
     old = tree.names.stat(b"b")
     assert tree.names.rename(b"a", b"b") == [(2, old.layout)]
     assert tree.names.stat(b"b").file == 1
-    assert [file for file, _ in tree.names.pending()] == [2]
+    assert [file for file, _ in tree.names.list_pending()] == [2]
 
 
 def test_an_id_that_is_taken_is_not_given_again(tmp_path: Path) -> None:

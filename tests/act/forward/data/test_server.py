@@ -347,9 +347,9 @@ def test_the_folder_of_another_server_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "thesis.tex").write_text("precious")
-    assert "is not empty (it contains 'thesis.tex')" in refusal(tmp_path)
+    assert "contains 'thesis.tex', but is not a server's folder" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("{")
-    assert "cannot be read" in refusal(tmp_path)
+    assert "is unreadable or damaged" in refusal(tmp_path)
     (tmp_path / "data" / "server.json").write_text("[]")
     assert "belongs to something else" in refusal(tmp_path)
     assert (tmp_path / "data" / "thesis.tex").read_text() == "precious"
@@ -357,7 +357,7 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
 
 def test_a_folder_that_can_not_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
-    assert "cannot be used as a server's folder: " in refusal(tmp_path)
+    assert "cannot use it as a server's folder: " in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"index": -1}, {"index": 1}, {"servers": 0}, {"servers": 5000}])

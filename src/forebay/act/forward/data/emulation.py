@@ -1,7 +1,7 @@
-"""A data server that takes as long as another machine's would: answers wait for their turn at an emulated disk.
+"""Makes a data server as slow as one of another machine: answers wait for their turn at an emulated disk.
 
 The disk serves one request at a time, in the order of arrival. Each takes as long as `ServiceTime` says, times a
-dilation: this machine's own noise shrinks against stretched times.
+dilation: compared with dilated times, the noise of this machine is small.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASK = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """What to emulate, how many times slower, and the seed of the noise."""
+    """The model to emulate, how many times slower, and the seed of the noise."""
 
     model: ServiceTime = FITTED
     dilation: float = 10.0
@@ -30,7 +30,7 @@ class Emulation:
 
     def __post_init__(self) -> None:
         if not 0 < self.dilation <= 1000:
-            raise ValueError(f"a time dilation must be above 0 and at most 1000, not {self.dilation:g}")
+            raise ValueError(f"the time dilation must be above 0 and at most 1000, not {self.dilation:g}")
 
     def disk(self, loop: AbstractEventLoop) -> Disk:
         return Disk(loop, self)
@@ -50,7 +50,7 @@ class Disk:
         self._alarm = Alarm(loop, self.ring)
 
     def serve(self, node: str, file: int, offset: int, size: int, write: bool, answer: Callable[[], None]) -> None:
-        """Call `answer` when the disk would have served this request of an I/O node."""
+        """Call `answer` when the emulated disk has served this request of an I/O node."""
         number = self._nodes.setdefault(node, len(self._nodes))
         self._here[number] += 1
         took = service_time(self._packed, self._state, number, file & _MASK, offset, size, write, len(self._here))

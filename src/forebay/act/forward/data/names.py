@@ -1,13 +1,13 @@
-"""The names of files: a real tree of folders in which a file is a small record that says where its bytes are.
+"""The names of files: a tree of real folders with a small record for each file, which says where its bytes are.
 
-    names/…            the tree; a file is its record, a folder contains one with a reserved name
+    names/…            the tree: a record for each file, and one with a reserved name in each folder
     ids/ab/ab54…       the same record (a hard link), by the file's id
-    unlinked/ab54…     the same record, from the removal of its name until no server has its objects
-    temp/…             what is being created; its content does not count
+    unlinked/ab54…     the same record, after its name is removed and until no server has its objects
+    temp/…             new records that have no name yet
     replacing          the names of a folder and of the empty one that it replaces
 
-One link or one rename makes each change visible. So a process that is killed leaves the old state or the new one; the
-number of links of a record then tells which, and `recover` cleans up.
+One link or one rename makes each change visible, so a process that is killed leaves the old state or the new one.
+`recover` recognises which by the number of links of a record, and cleans up.
 """
 
 import errno
@@ -37,8 +37,7 @@ class Names:
     """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
     The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program
-    should see. `again` says that the request with this `key` may have been carried out before, and its answer lost:
-    then it is not an error if its result already exists.
+    should see. A request with `again` may have been carried out before; then it succeeds if its result already exists.
     """
 
     def __init__(
@@ -59,9 +58,9 @@ class Names:
             self._tree.rename(temp, folder_record_place(b""))
 
     def answer(self, message: Message) -> Payload | None:
-        """Carry out a request, unless it is a repetition of one that must not be carried out twice.
+        """Carry out a request; if its key is known, repeat the first answer instead.
 
-        The process forgets the answers to such requests when it ends; then `again` helps.
+        A restart forgets the answers; then `again` helps.
         """
         request = payloads.read_request(message.kind, message.payload)
         key = request.key if isinstance(request, payloads.OnceRequest) else 0
@@ -96,7 +95,7 @@ class Names:
         return _file_status(self._read_by_id(message.file))
 
     def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
-        """A folder's times are those at which its names last changed."""
+        """The status of a file or folder; the times of a folder are those of the last change to its names."""
         if request.path is None:
             return _file_status(self._read_by_id(message.file))
         path = clean_path(request.path)
@@ -125,7 +124,7 @@ class Names:
         self._tree.write_record(place, replace(record, uid=uid, gid=gid))
 
     def do_unlink(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
-        """Remove the name. The servers must then remove the file's objects, and `forget` must be called."""
+        """Remove the name. The caller must then have the servers remove the objects, and call `forget`."""
         path = clean_path(request.path)
         record = self._find(path)
         if record is None and request.again:
@@ -137,10 +136,10 @@ class Names:
         return self._drop_id(record.file, record.layout)
 
     def do_pending(self, _: Message, __: None) -> ForgetList:
-        return ForgetList(forget=list(islice(self.pending(), _MOST_REMEMBERED)))
+        return ForgetList(forget=list(islice(self.list_pending(), _MOST_REMEMBERED)))
 
-    def pending(self) -> Iterator[tuple[int, payloads.LayoutFields]]:
-        """Files without a name whose objects may still exist: id and layout of each."""
+    def list_pending(self) -> Iterator[tuple[int, payloads.LayoutFields]]:
+        """Yield the id and the layout of each unlinked file whose objects may still exist."""
         for name in self._tree.list(b"unlinked"):
             with suppress(OSError):
                 record = self._tree.read_record(b"unlinked/" + name)
@@ -151,7 +150,7 @@ class Names:
         self.forget(message.file)
 
     def forget(self, file: int) -> None:
-        """All servers have removed the file's objects."""
+        """Forget an unlinked file, now that all servers have removed its objects."""
         self._tree.remove(unlinked_place(file))
 
     # Folders
@@ -191,11 +190,11 @@ class Names:
         return self.list_names(request.path, request.after)
 
     def list_names(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> payloads.ListPage:
-        """The names behind `after`."""
+        """List the names that follow `after`."""
         return list_page(self._tree.open_folder(name_place(clean_path(path))), after, most, _is_folder)
 
     def do_layout(self, _: Message, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
-        """Existing files keep theirs."""
+        """Return a layout, or set the one for a folder's new files; existing files keep theirs."""
         layout = None if request.layout is None else read_layout(request.layout)
         path = clean_path(request.path)
         record = self._read(path)
@@ -208,9 +207,9 @@ class Names:
     # Both
 
     def do_rename(self, _: Message, request: payloads.RenameRequest) -> ForgetList:
-        """Give another name; a file that has it is unlinked, an empty folder that has it is removed."""
+        """Rename a file or folder; a file with the new name is unlinked, an empty folder is removed."""
         path, to = clean_path(request.path), clean_path(request.to)
-        for folder in (parent(path), parent(to)):  # in the kernel's order, so that the errors are the same
+        for folder in (parent(path), parent(to)):  # check in the kernel's order, so that errors are the same
             if not stat.S_ISDIR(self._tree.status(name_place(folder)).st_mode):
                 raise system_error(errno.ENOTDIR)
         source, target = self._find(path), self._find(to)
@@ -241,9 +240,9 @@ class Names:
             self._tree.remove_all(b"temp/" + left)
         self._finish_replacing()
         for name in self._tree.list(b"unlinked"):
-            with suppress(ValueError):  # not an id: not ours
+            with suppress(ValueError):  # the name is not an id, so the file is not ours
                 if self._tree.status(b"unlinked/" + name).st_nlink == 3:
-                    self._tree.remove(b"unlinked/" + name)  # it still has its name: the rename did not happen
+                    self._tree.remove(b"unlinked/" + name)  # the file still has its name: the rename did not happen
                 else:
                     self._tree.remove(id_place(int(name, 16)))
         for folder in self._tree.list(b"ids"):
@@ -251,13 +250,13 @@ class Names:
                 for name in self._tree.list(b"ids/" + folder):
                     place = b"ids/" + folder + b"/" + name
                     status = self._tree.status(place)
-                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # it never got a name: nobody knows it
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # the file never got a name
                         self._tree.rename(place, b"unlinked/" + name)
 
-    # Steps of these
+    # Steps of these requests
 
     def _new_record(self, path: bytes, request: payloads.CreateRequest) -> Record:
-        """The record of something new, whose layout is that of its folder unless the request has one."""
+        """Build the record of a new file or folder; without a layout in the request, it inherits its folder's."""
         above = self._read(parent(path))
         inherited = above.mode & stat.S_ISGID
         return Record(
@@ -274,7 +273,7 @@ class Names:
         new = self._new_record(path, request)
         temp = self._tree.temporary_place()
         try:
-            record = self._with_id(temp, new)
+            record = self._write_with_id(temp, new)
             try:
                 self._tree.link(temp, name_place(path))
             except OSError:
@@ -287,8 +286,8 @@ class Names:
         self._tree.remove(temp)
         return record
 
-    def _with_id(self, temp: bytes, new: Record) -> Record:
-        """Write the record of a new file, under an id that no other file has."""
+    def _write_with_id(self, temp: bytes, new: Record) -> Record:
+        """Write the record of a new file, with an id that no other file has."""
         while True:
             file = self._new_id()
             layout = settle_layout(new.layout, self._servers, file)
@@ -327,7 +326,7 @@ class Names:
         self._finish_replacing()
 
     def _finish_replacing(self) -> None:
-        """Replace an empty folder by another one: two steps, and a file that says so in between."""
+        """Replace an empty folder by another one. This takes two steps; `replacing` exists until both are done."""
         if not self._tree.exists(b"replacing"):
             return
         path, _, to = self._tree.read(b"replacing").partition(b"\0")
@@ -337,7 +336,7 @@ class Names:
         self._tree.remove(b"replacing")
 
     def _check_empty(self, path: bytes, record: Record | None) -> None:
-        """Raise unless the path is an empty folder."""
+        """Raise OSError unless the path is an empty folder."""
         if record is None:
             raise system_error(errno.ENOENT)
         if record.file is not None:
@@ -348,7 +347,7 @@ class Names:
             raise system_error(errno.ENOTEMPTY)
 
     def _read_by_id(self, file: int) -> Record:
-        """ESTALE if the file has no name any more."""
+        """Read the record with this id; raises ESTALE if the file has no name any more."""
         try:
             return self._tree.read_record(id_place(file))
         except FileNotFoundError:
@@ -390,7 +389,7 @@ def _file_status(record: Record, *, created: bool = False) -> FileStatus:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    """None for what the layer did not create: a link, a pipe, a folder's record."""
+    """Whether an entry is a folder; None for a folder's record and for anything that the layer did not create."""
     if entry.name == os.fsdecode(FOLDER):
         return None
     if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""A data server's share of the files: one object for each file, a regular file under the server's folder.
+"""A data server's share of each file: one object, which is a regular file in the server's folder.
 
 The first write creates an object. `objects/ab/ab54…` holds bytes of the file with the id 0xab54….
 """
@@ -14,11 +14,11 @@ from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
 MOST_OPEN = 512
 _MOST_GONE = 1 << 16
-"""Removed files that are remembered, so that a late write does not create them again."""
+"""Removed files to remember, so that a late write does not create them again."""
 
 
 class Objects:
-    """The objects under `folder`; the `most_open` used last are held open. Errors are OSErrors."""
+    """The objects in `folder`; the `most_open` used last stay open. Errors are OSErrors."""
 
     def __init__(self, folder: Path, most_open: int = MOST_OPEN) -> None:
         folder.mkdir(exist_ok=True)
@@ -26,15 +26,15 @@ class Objects:
         self._open: OrderedDict[int, int] = OrderedDict()
         self._most_open = most_open
         self._gone: OrderedDict[int, None] = OrderedDict()
-        self._unsynced: set[bytes] = set()  # folders with new names in them
+        self._unsynced: set[bytes] = set()  # folders with new names
 
     def read(self, file: int, offset: int, room: memoryview) -> int:
-        """Read from `offset` into the room; the number of bytes is smaller only at the end of the object."""
+        """Fill the room from `offset`; return the number of bytes, which is smaller only at the end of the object."""
         handle = self._handle(file)
         return 0 if handle is None else read_at(handle, room, offset)
 
     def write(self, file: int, offset: int, data: Bytes) -> int:
-        """Write all of it, or raise; then some of it may be written."""
+        """Write all of it. If this raises, some of it may be written."""
         if offset + len(data) > LAST_OFFSET:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         handle = self._handle(file)
@@ -67,20 +67,20 @@ class Objects:
         self._tree.remove(spread_place(file))
 
     def descriptors_to_sync(self, file: int) -> list[int]:
-        """New descriptors, which the caller passes to `sync_all` in any thread."""
+        """Open new descriptors, which the caller passes to `sync_all` in any thread."""
         handle = self._handle(file)
         if handle is None:
             return []
         descriptors = [os.dup(handle)]
         folder = spread_place(file)[:2]
         if folder in self._unsynced:
-            # Removed now: a name that is added while the thread works needs another sync.
+            # Remove it now: a name that is added while the thread works needs another sync.
             self._unsynced.discard(folder)
             descriptors += (self._tree.open_folder(each) for each in (folder, b"."))
         return descriptors
 
     def sync_failed(self, file: int) -> None:
-        """The object's name is not on disk yet."""
+        """Remember that the object's name is not on disk yet."""
         self._unsynced.add(spread_place(file)[:2])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the server of the names records of a file or folder, and how that gets to disk."""
+"""The record that the server of the names keeps for each file or folder, and how it gets to disk."""
 
 import errno
 import json
@@ -22,18 +22,18 @@ FOLDER = b".forebay-folder"
 LONGEST_NAME = 255
 LONGEST_PATH = 4000
 _RECORD = 512
-"""Bytes of a record: one sector, so that a write changes all of it or nothing."""
+"""Bytes of a record: one sector, so that a write changes all of the record or nothing."""
 _MOST_UNSYNCED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is known of a file, or of a folder if `file` is None.
+    """The record of a file, or of a folder if `file` is None.
 
-    `mtime` (ns since 1970) was set when the latest of the objects' times was `stamp`. As soon as an object's time is
-    later, that is the file's time. So no server's clock is compared with another's. `key` is that of the request which
-    created it. The owner is `uid` and `gid`; None stands for whoever mounts the layer. `ctime` is when the record
-    itself last changed: its mode, times or name.
+    `mtime` (ns since 1970) was set when the latest mtime of the file's objects was `stamp`. As soon as an object has a
+    later mtime, that one is the file's. So no server's clock is compared with that of another. `key` is the key of the
+    request that created the file. `uid` and `gid` are its owner; None stands for the user who mounts the layer. `ctime`
+    is when the record itself last changed: its mode, times or name.
     """
 
     file: int | None
@@ -44,17 +44,17 @@ class Record:
     key: int = 0
     uid: int | None = None
     gid: int | None = None
-    ctime: int = field(default=0, compare=False)  # that of the record on disk, so it is not part of the content
+    ctime: int = field(default=0, compare=False)  # from the status of the record on disk, so not part of its content
 
 
 class RecordTree(Tree):
-    """The server's folder: names, ids, unlinked files, and what is being created."""
+    """The folder of the server of the names: names, ids, unlinked files, and new files before they have a name."""
 
     def __init__(self, folder: Path) -> None:
         for name in ("names", "ids", "unlinked", "temp"):
             (folder / name).mkdir(exist_ok=True)
         super().__init__(folder)
-        self._unsynced: OrderedDict[int, int] = OrderedDict()  # folders with new names in them: inode -> descriptor
+        self._unsynced: OrderedDict[int, int] = OrderedDict()  # folders with new names: inode -> descriptor
 
     def close(self) -> None:
         for descriptor in self._unsynced.values():
@@ -63,12 +63,12 @@ class RecordTree(Tree):
         super().close()
 
     def read_record(self, place: bytes) -> Record:
-        """The record of a file; of a folder, the one in it."""
+        """Read the record of a file, or the record inside a folder."""
         with self.parent(place) as (folder, name):
             return _read_at(folder, name)
 
     def write_record(self, place: bytes, record: Record) -> None:
-        """In place, or new."""
+        """Write a new record, or replace the existing one in place."""
         fields = asdict(record) | {"layout": layout_fields(record.layout)}
         del fields["ctime"]
         text = json.dumps(fields, separators=(",", ":")).encode().ljust(_RECORD - 1) + b"\n"
@@ -80,7 +80,7 @@ class RecordTree(Tree):
             os.close(handle)
 
     def link_by_id(self, place: bytes, file: int) -> None:
-        """FileExistsError if the id is taken."""
+        """Link a record under its file's id; raises FileExistsError if the id is taken."""
         to = id_place(file)
         try:
             self.link(place, to)
@@ -92,7 +92,7 @@ class RecordTree(Tree):
         return b"temp/" + secrets.token_hex(8).encode()
 
     def remove_all(self, place: bytes) -> None:
-        """Remove whatever is there, with all that is in it."""
+        """Remove a file, or a folder with everything in it."""
         with suppress(FileNotFoundError), self.parent(place) as (folder, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 shutil.rmtree(name, dir_fd=folder)
@@ -100,7 +100,7 @@ class RecordTree(Tree):
                 os.unlink(name, dir_fd=folder)
 
     def sync_later(self, place: bytes) -> None:
-        """The names in the folder changed: the next sync must write it to disk."""
+        """Remember that names in the folder changed, so that the next sync writes it to disk."""
         handle = self.open_folder(place)
         if self._unsynced.setdefault(os.fstat(handle).st_ino, handle) != handle:
             os.close(handle)
@@ -110,7 +110,7 @@ class RecordTree(Tree):
             os.close(oldest)
 
     def descriptors_to_sync(self, file: int) -> Sequence[int]:
-        """New descriptors: of the file's record, and of all folders whose names changed."""
+        """Open new descriptors of the file's record and of all folders whose names changed."""
         place = id_place(file)
         with suppress(FileNotFoundError):
             descriptors = [self.open_file(place, os.O_RDONLY)]
@@ -122,7 +122,7 @@ class RecordTree(Tree):
 
 
 def clean_path(path: bytes) -> bytes:
-    """The path in its canonical form; raises if no file can have it.
+    """Return the path in canonical form; raises OSError if no file can have this path.
 
     >>> clean_path(b"a//b/./c/")
     b'a/b/c'
@@ -165,4 +165,4 @@ def _decode(text: bytes, ctime: int) -> Record:
         count, size, start = fields.pop("layout")
         return Record(layout=Layout(count=count, size=size, start=start), ctime=ctime, **fields)
     except (ValueError, TypeError, KeyError):
-        raise OSError(errno.EIO, "the record of a name cannot be read") from None
+        raise OSError(errno.EIO, "the record of this name is damaged") from None

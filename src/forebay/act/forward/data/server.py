@@ -1,6 +1,6 @@
-"""A data server: holds its share of every file's bytes; the first server of a layer also holds the files' names.
+"""A data server holds its share of the bytes of every file; the first server of a layer also holds the names.
 
-One process, one loop. Reads and writes are carried out at once (they go to the page cache), an fsync in a thread.
+It is one process with one loop, which reads and writes directly (to the page cache). An fsync runs in a thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 
-if TYPE_CHECKING:  # most servers emulate nothing, and start without numpy and numba
+if TYPE_CHECKING:  # most servers emulate nothing, and start faster without numpy and numba
     from forebay.act.forward.data.emulation import Emulation
 
 _MOST_SYNCING = 128
@@ -49,9 +49,9 @@ Handler = Callable[[Message], Payload | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Server `index` of a layer of `servers`, with its objects under `folder`.
+    """Server `index` of a layer of `servers`, with its objects in `folder`.
 
-    The first server also keeps the names; `layout` is the default of new files (by default stripes of 1 MiB on every
+    The first server also keeps the names; `layout` is the default for new files (None: stripes of 1 MiB on every
     server). A peer has `timeout` seconds to prove itself.
     """
 
@@ -73,7 +73,7 @@ class ServerSettings:
 
 
 class Server:
-    """Listens as soon as it is created, in a running loop; `address` says where, `close` ends it."""
+    """Listens at `address` from its creation, in a running loop, until `close`."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._loop, self._index = asyncio.get_running_loop(), settings.index
@@ -100,7 +100,7 @@ class Server:
         self.address, self.nodes = self._listener.address, self._listener.nodes
 
     async def close(self) -> None:
-        """End. Running fsyncs complete; everything else that was answered is with the kernel."""
+        """Stop, once running fsyncs are complete. The kernel has all other bytes that were acknowledged."""
         if self._closed:
             return
         self._closed = True
@@ -122,7 +122,7 @@ class Server:
     def _open_names(self, settings: ServerSettings) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
         names = Names(RecordTree(settings.folder), settings.servers, layout)
-        for file, _ in names.pending():
+        for file, _ in names.list_pending():
             self._objects.forget(file)  # the next I/O node removes the other servers' objects
             if settings.servers == 1:
                 names.forget(file)
@@ -151,7 +151,7 @@ class Server:
         handler = self._handlers.get(message.kind)
         if handler is None or message.flags & Flag.REPLY:
             self.counts["malformed"] += 1
-            connection.close(CloseReason.MALFORMED, f"a data server cannot answer messages of kind {message.kind}")
+            connection.close(CloseReason.MALFORMED, f"unexpected message from an I/O node: {message!r}")
             return
         if message.session in self._fenced:
             self._refuse(connection, message, errno.ESTALE)
@@ -164,7 +164,7 @@ class Server:
             self.counts["malformed"] += 1
             message.release()
             connection.close(CloseReason.MALFORMED, str(error))
-        except Exception as error:  # a bug: one request fails, the others go on
+        except Exception as error:  # a bug: only this request fails
             print(f"forebay: server: {message!r}: {error!r}", file=sys.stderr)
             self._refuse(connection, message, errno.EIO)
 

@@ -1,4 +1,4 @@
-"""The folder of a data server: which server it belongs to, that only one process uses it, and whom it refuses."""
+"""The folder of a data server: its identity, its lock, and the sessions that the server refuses."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ _LOCK, _IDENTITY = b"lock", b"server.json"
 
 
 class ServerFolder:
-    """Holds `folder` for server `index` of a layer of `servers`; raises a UserError if that is not possible."""
+    """Locks `folder` for server `index` of a layer of `servers`; raises UserError if that is not possible."""
 
     def __init__(self, folder: Path, index: int, servers: int) -> None:
         self.folder = folder
@@ -27,11 +27,11 @@ class ServerFolder:
                 lock = self._tree.open_file(_LOCK, os.O_RDWR | os.O_CREAT)
                 held.callback(os.close, lock)
             except OSError as error:
-                raise BadInput(str(folder), f"cannot be used as a server's folder: {why(error)}") from None
+                raise BadInput(str(folder), f"cannot use it as a server's folder: {why(error)}") from None
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(f"{folder}: another server uses this folder") from None
+                raise UserError(f"{folder}: another server uses this folder; stop it or choose another") from None
             self._claim({"format": 1, "index": index, "servers": servers})
             self.close = held.pop_all().close
 
@@ -41,12 +41,12 @@ class ServerFolder:
         except FileNotFoundError:
             others = sorted(set(self._tree.list(b".")) - {_LOCK, _IDENTITY + b".new"})
             if others:
-                reason = f"is not empty (it contains {os.fsdecode(others[0])!r}) and does not belong to a server"
+                reason = f"contains {os.fsdecode(others[0])!r}, but is not a server's folder; choose an empty folder"
                 raise BadInput(str(self.folder), reason) from None
             self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
             return
         except (OSError, ValueError):
-            raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "cannot be read") from None
+            raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "is unreadable or damaged") from None
         if owner != identity:
             raise BadInput(str(self.folder), f"belongs to {_describe(owner)}, not to {_describe(identity)}")
 
@@ -59,10 +59,10 @@ def _describe(identity: object) -> str:
 
 
 class Fences:
-    """The sessions that a data server refuses: at most `most`, in a file of 8 bytes each; the oldest go first.
+    """The sessions that a data server refuses: the last `most`, in a file with 8 bytes for each.
 
-    They outlast the process. An I/O node that is cut off from its client may hold a write back, and send it to a server
-    that has since restarted.
+    They outlive the process, because an I/O node that is cut off from its client may delay a write until after the
+    server has restarted.
     """
 
     def __init__(self, path: Path, most: int = 1 << 16) -> None:
@@ -82,7 +82,7 @@ class Fences:
         return session in self._sessions
 
     def add(self, session: int) -> None:
-        """Refuse the session. If the disk is full, for the life of this process: a client must be able to go on."""
+        """Refuse the session. If the disk is full, only this process remembers it, so that clients can go on."""
         self._remember(session)
         with suppress(OSError):
             if self._written >= 2 * self._most:

@@ -1,6 +1,6 @@
 """Files and folders below a folder that other users may have written to.
 
-No symbolic link is followed on the way, and only files and folders are opened: a pipe would block.
+The code follows no symbolic links, and opens only files and folders: a pipe would block.
 """
 
 import errno
@@ -20,9 +20,9 @@ _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Parent:
-    """The folder that a place is in, below the folder `base`: its descriptor, and the place's last name.
+    """Opens the folder of a place below `base`; gives its descriptor and the last name of the place.
 
-    A class, since a generator would take longer than the system calls.
+    It is a class because a generator would take longer than the system calls.
     """
 
     __slots__ = ("_base", "_here", "_place")
@@ -49,7 +49,7 @@ class Parent:
 
 
 class Tree:
-    """What is below `folder`, by places: paths in bytes, relative to it. Errors are OSErrors."""
+    """Files and folders below `folder`. A place is a path in bytes, relative to it. Errors are OSErrors."""
 
     def __init__(self, folder: Path, *, may_be_link: bool = True) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Tree:
         return Parent(self.base, place)
 
     def open_file(self, place: bytes, flags: int, mode: int = 0o600) -> int:
-        """A descriptor of a regular file; EIO if it is something else."""
+        """Open a regular file and return its descriptor; raises EIO for anything else."""
         with self.parent(place) as (folder, name):
             handle = os.open(name, flags | _FILE, mode, dir_fd=folder)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -86,7 +86,7 @@ class Tree:
             return file.read()
 
     def replace(self, place: bytes, content: bytes) -> None:
-        """Write a file; whatever happens in between, it has its old content or this one."""
+        """Replace the content of a file atomically."""
         new = place + b".new"
         self.remove(new)
         with os.fdopen(self.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -122,7 +122,7 @@ class Tree:
 
 
 def spread_place(file: int) -> bytes:
-    """The place of a file's id in folders by its first two digits.
+    """The place for a file's id, in a folder named by its first two digits.
 
     >>> spread_place(0xAB54 << 48)
     b'ab/ab54000000000000'
@@ -132,7 +132,7 @@ def spread_place(file: int) -> bytes:
 
 
 def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> ListPage:
-    """At most `most` names behind `after` in the folder with this descriptor, which is closed; None leaves one out."""
+    """List at most `most` names after `after`, without those whose `is_folder` is None; close the descriptor."""
     try:
         with os.scandir(handle) as entries:
             kinds = ((os.fsencode(entry.name), is_folder(entry)) for entry in entries)
@@ -144,7 +144,7 @@ def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirE
 
 
 def read_at(handle: int, room: memoryview, offset: int) -> int:
-    """Fill the room; the number of bytes is smaller only at the end of the file."""
+    """Fill the room and return the number of bytes, which is smaller only at the end of the file."""
     done = os.preadv(handle, [room], offset)
     while 0 < done < len(room):
         more = os.preadv(handle, [room[done:]], offset + done)
@@ -155,14 +155,14 @@ def read_at(handle: int, room: memoryview, offset: int) -> int:
 
 
 def write_at(handle: int, data: Bytes, offset: int) -> None:
-    """Write all of it, or raise; then some of it may be written."""
+    """Write all of it. If this raises, some of it may be written."""
     done = os.pwrite(handle, data, offset)
     while done < len(data):
         done += os.pwrite(handle, memoryview(data)[done:], offset + done)
 
 
 def sync_all(descriptors: list[int]) -> None:
-    """Flush to disk what the descriptors stand for, and close them all; raises the first OSError."""
+    """Flush these files and folders to disk, and close all descriptors; raises the first OSError."""
     failure = None
     for descriptor in descriptors:
         try:
