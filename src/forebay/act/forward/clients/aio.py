@@ -1,4 +1,4 @@
-"""The layer for asyncio programs: as sync.py, with many requests in progress on one connection.
+"""The client for asyncio programs: like sync.py, but with many requests in progress on one connection.
 
 async with AsyncClient([parse_address("unix:/run/ion0")], key) as layer:
     async with await layer.open("/runs/a", os.O_RDWR | os.O_CREAT) as file:
@@ -25,7 +25,7 @@ from forebay.model.layout import Layout
 
 
 class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
-    """As `Client`; at most `most` requests are in progress at once, the others wait. For one loop only."""
+    """Like `Client`, for one loop; at most `most` requests are in progress at once, and the others wait."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
     async def close(self) -> None:
         self._connections.closed = True
         self._connections.close()
-        await asyncio.sleep(0)  # those who wait hear of it
+        await asyncio.sleep(0)  # callers that wait get their error
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -68,7 +68,7 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
 
 
 class AsyncFile(OpenFile[AsyncClient], AbstractAsyncContextManager["AsyncFile"]):
-    """As `File`; do not change what you write before `pwrite` returns."""
+    """Like `File`; do not change a buffer before its `pwrite` returns."""
 
     async def close(self) -> None:
         channel = self._client._connections
@@ -81,7 +81,7 @@ class AsyncFile(OpenFile[AsyncClient], AbstractAsyncContextManager["AsyncFile"])
 
 
 class NodeConnection(NodeChannel[Connection]):
-    """Many requests at a time."""
+    """A connection for many requests at a time."""
 
     def __init__(
         self, nodes: Sequence[Address], key: bytes, who: Identity, most: int, *, timeout: float, checked: bool
@@ -123,8 +123,8 @@ class NodeConnection(NodeChannel[Connection]):
         finally:
             self._waiting.pop(tag, None)
             if not sent.is_set():
-                # The caller may change its bytes once this has returned; half of a message can't be taken back.
-                link.close(CloseReason.CANCELLED, "given up in the middle of a message")
+                # The caller may change its bytes once this returns, and part of a message can't be taken back.
+                link.close(CloseReason.CANCELLED, "the caller gave up in the middle of a message")
 
     def _receive(self, connection: Connection, message: Message) -> None:
         request, future = self._waiting.get(message.tag, (None, None))

@@ -1,4 +1,4 @@
-"""Who a client is, and its connection to the first of its I/O nodes that answers, whatever kind of link it is."""
+"""The identity of a client, and its connection to the first of its I/O nodes that answers."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """For the history: names of the application and the job, the job's number of processes, and where it runs."""
+    """What the history records about a client: application, job, number of processes, host and user."""
 
     application: str
     job: str = ""
@@ -40,7 +40,7 @@ class Identity:
 
 
 def identify(application: str = "", job: str = "", processes: int = 0) -> Identity:
-    """This process; missing values come from the batch system or the command line."""
+    """Identify this process; missing values come from the batch system or the command line."""
     tasks = os.environ.get("SLURM_NTASKS", "")
     return Identity(
         application=application or Path(sys.argv[0] if sys.argv else "").name or "python",
@@ -55,10 +55,10 @@ L = TypeVar("L", socket.socket, Connection)
 
 
 class NodeChannel(ABC, Generic[L]):
-    """Connects when it must; after `Lost` the next request connects again, to the next node.
+    """Connects at the first request; after `Lost`, the next request connects to the next node.
 
-    Each connection has its own session. When it is lost, the next connection first fences the old session, so that
-    nothing that was in progress can happen later.
+    Each connection has its own session. After a loss, the next connection first fences the old session, so that no
+    request of it can still take effect.
     """
 
     def __init__(self, nodes: Sequence[Address], key: bytes, who: Identity, *, timeout: float, checked: bool) -> None:
@@ -71,21 +71,21 @@ class NodeChannel(ABC, Generic[L]):
         self._nodes, self._key, self._who = tuple(nodes), key, who
         self._next = self._session = self._unfenced = self._tag = 0
         self._link: L | None = None
-        self._connecting, self._attaching = Lock(), Lock()  # a channel that blocks never waits for them
+        self._connecting, self._attaching = Lock(), Lock()  # a blocking channel never waits for them
 
     @abstractmethod
     async def _open(self, node: Address, credentials: Credentials, timeout: float) -> L:
-        """A link to a node that has proved itself; raises OSError, BadMessage or Denied."""
+        """Open a link to a node that has proved itself; raises OSError, BadMessage or Denied."""
 
     @abstractmethod
     async def _exchange(self, link: L, request: Request, session: int) -> Message:
-        """The answer; OSError or BadMessage means that the link is of no use any more."""
+        """Send a request and return its answer; after an OSError or BadMessage, the link cannot be used again."""
 
     @abstractmethod
     async def pause(self, seconds: float) -> None: ...
 
     async def exchange(self, request: Request) -> Message:
-        """The answer to a request; raises `Lost`."""
+        """Send a request and return its answer; raises `Lost`."""
         link = self._link
         if link is None:
             async with self._connecting:
@@ -94,7 +94,7 @@ class NodeChannel(ABC, Generic[L]):
         try:
             if handle is not None and handle.file not in self.attached:
                 async with self._attaching:
-                    if handle.file not in self.attached:  # else another request has done it
+                    if handle.file not in self.attached:  # else another request attached it
                         answer = await self._exchange(link, Request(Kind.ATTACH, file=handle.file), session)
                         if answer.status:
                             return answer
@@ -109,8 +109,8 @@ class NodeChannel(ABC, Generic[L]):
         return answer
 
     async def close_left_files(self) -> None:
-        """Tell the I/O node which files are not needed any more."""
-        with suppress(Lost):  # then the node has forgotten them all
+        """Close the files at the I/O node that the client does not need any more."""
+        with suppress(Lost):  # without a connection, the node has closed them all
             while self.leaving:
                 file = self.leaving.pop()
                 if file in self.attached:
@@ -122,7 +122,7 @@ class NodeChannel(ABC, Generic[L]):
             self.lose(self._link)
 
     def lose(self, link: L) -> None:
-        """The link is lost: its files are not attached any more, and its session must be fenced."""
+        """Drop a link: its files are no longer attached, and its session must be fenced."""
         link.close()
         if link is self._link:
             self._link = None

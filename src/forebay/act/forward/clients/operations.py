@@ -1,11 +1,11 @@
-"""What a client asks of the layer, and how often: no sockets, and no waiting of its own.
+"""The operations of clients, and how they repeat requests. No code here uses a socket or waits.
 
-Each operation is a coroutine over a `Channel`. The channel of sync.py blocks, so that its coroutines end without ever
+Each operation is a coroutine over a `Channel`. The channel of sync.py blocks, so its coroutines end without ever
 suspending; that of aio.py waits in an event loop.
 
-Requests that were lost, or that a process of the layer could not carry out now (AGAIN), are repeated for `patience`
-seconds. Reads, and writes of the same bytes to the same place, may be carried out twice. Requests that create, remove
-or rename must not; payloads.py says how servers recognise their repetitions.
+An operation repeats a request for `patience` seconds if it was lost, or if a process of the layer answers AGAIN. Reads,
+and writes of the same bytes to the same place, may be carried out twice. Requests that create, remove or rename must
+not; payloads.py says how servers recognise repeated ones.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Buffer = Any
 """Anything with the buffer protocol."""
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Owner = tuple[int | None, int | None]
-"""A user and a group; None stands for whoever mounts the layer."""
+"""A user and a group; None stands for the user who mounts the layer."""
 NOBODY: Owner = None, None
 _SOONEST, _LATEST = 0.05, 1.0
 _MOST_ATTACHES = 8
 
 
 class Lost(ForebayError):
-    """The connection broke, or could not be made."""
+    """The connection was lost or could not be opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Handle:
 class Request:
     """One request; the bytes of a read go to `into`, and `payload` is `content` in packed form.
 
-    If there is a `handle`, its file must be attached to the connection before.
+    If it has a `handle`, the connection must attach to its file first.
     """
 
     __slots__ = ("content", "file", "handle", "into", "kind", "offset", "payload", "size")
@@ -86,17 +86,17 @@ class Request:
             self.payload = pack(content)
 
     def mark_repeated(self) -> None:
-        """From now on it says that it may have been carried out before."""
+        """Mark the request as one that may have been carried out before."""
         if isinstance(self.content, payloads.OnceRequest):
             self.content.again = True
             self.payload = pack(self.content)
 
 
 class Channel(Protocol):
-    """Where requests go."""
+    """Sends requests to an I/O node."""
 
     async def exchange(self, request: Request) -> Message:
-        """The answer; raises `Lost` if nobody knows whether the request was carried out."""
+        """Return the answer; raises `Lost` if it is unknown whether the request was carried out."""
 
     async def pause(self, seconds: float) -> None: ...
 
@@ -109,7 +109,7 @@ class Entry(NamedTuple):
 
 
 class Operations:
-    """The operations; `patience` in seconds, `now` is a clock in seconds that never goes back."""
+    """The operations; `patience` is in seconds, and `now` is a monotonic clock in seconds."""
 
     def __init__(self, channel: Channel, patience: float, now: Callable[[], float] = monotonic) -> None:
         self._channel, self._patience, self._now = channel, patience, now
@@ -138,15 +138,15 @@ class Operations:
         return handle
 
     async def pread(self, handle: Handle, size: int, offset: int) -> bytes:
-        """The bytes; fewer only at the end of the file."""
+        """Read `size` bytes; fewer only at the end of the file."""
         if size < 0:
-            raise OSError(errno.EINVAL, "a size must not be negative")
+            raise OSError(errno.EINVAL, "the size must not be negative")
         room = bytearray(size)
         count = await self.preadinto(handle, room, offset)
         return bytes(memoryview(room)[:count])
 
     async def preadinto(self, handle: Handle, room: Buffer, offset: int) -> int:
-        """Fill `room`, straight from the socket; the number of bytes is smaller only at the end of the file."""
+        """Fill `room` straight from the socket; return the number of bytes, smaller only at the end of the file."""
         view = memoryview(room).cast("B")
         size, done = len(view), 0
         _check(offset, size, errno.EINVAL)
@@ -159,7 +159,7 @@ class Operations:
         return done
 
     async def pwrite(self, handle: Handle, data: Buffer, offset: int) -> int:
-        """When it returns, the data servers have all of it (on their disks only after `fsync`)."""
+        """Write all of `data` to the data servers; `fsync` puts it on their disks."""
         view = memoryview(data).cast("B")
         size, done = len(view), 0
         _check(offset, size, errno.EFBIG)
@@ -177,13 +177,13 @@ class Operations:
         await self._ask(Kind.TRUNCATE, handle, offset=size)
 
     async def fsync(self, handle: Handle) -> None:
-        """Everything written before is on the servers' disks, and the file's name too."""
+        """Put everything written before, and the name of the file, on the disks of the servers."""
         await self._ask(Kind.FSYNC, handle)
 
     # Open files, or paths
 
     async def stat(self, where: PathLike | Handle) -> payloads.FileStatus:
-        """What is known of a file or folder; its mode includes its type."""
+        """The status of a file or folder; its mode includes its type."""
         if isinstance(where, Handle):
             answer = await self._ask(Kind.STAT, where)
         else:
@@ -196,7 +196,7 @@ class Operations:
         await self._set_attributes(where, payloads.AttributesRequest(mode=mode))
 
     async def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> None:
-        """Change the owner; None leaves the user or the group."""
+        """Change the owner; None keeps the user or the group."""
         await self._set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
 
     async def utime(self, where: PathLike | Handle, mtime: int) -> None:
@@ -214,14 +214,14 @@ class Operations:
         await self._ask(Kind.UNLINK, content=payloads.OnceRequest(path=wire_path(path)))
 
     async def rename(self, path: PathLike, to: PathLike) -> None:
-        """Give another name; a file that has it is unlinked."""
+        """Rename a file or folder; a file with the new name is unlinked."""
         content = payloads.RenameRequest(path=wire_path(path), to=wire_path(to))
         await self._ask(Kind.RENAME, content=content)
 
     async def mkdir(
         self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
     ) -> None:
-        """Create a folder, whose new files get `layout`, or what its parent's get."""
+        """Create a folder, whose new files get `layout`, or else the layout of its parent."""
         content = payloads.MkdirRequest(
             path=wire_path(path),
             mode=mode,
@@ -235,7 +235,7 @@ class Operations:
         await self._ask(Kind.RMDIR, content=payloads.OnceRequest(path=wire_path(path)))
 
     async def readdir(self, path: PathLike = "/") -> list[Entry]:
-        """Names and kinds, in the order of the names' bytes; without '.' and '..'."""
+        """List a folder by the bytes of the names, without '.' and '..'."""
         entries: list[Entry] = []
         after, more = b"", True
         while more:
@@ -246,21 +246,21 @@ class Operations:
         return entries
 
     async def layout(self, path: PathLike) -> Layout:
-        """Of a file; of a folder, what new files in it get."""
+        """The layout of a file, or the one that new files in a folder get."""
         answer = await self._ask(Kind.LAYOUT, content=payloads.LayoutRequest(path=wire_path(path)))
         return read_layout(_read(payloads.LayoutAnswer, answer).layout)
 
     async def set_layout(self, path: PathLike, layout: Layout) -> None:
-        """Set what new files and folders in this folder get."""
+        """Set the layout that new files and folders in this folder get."""
         content = payloads.LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
         await self._ask(Kind.LAYOUT, content=content)
 
     async def statfs(self) -> payloads.Space:
-        """The space of all data servers together."""
+        """The total space of all data servers."""
         return _read(payloads.Space, await self._ask(Kind.STATFS))
 
     async def _ask(self, kind: Kind, handle: Handle | None = None, **fields: Any) -> Message:
-        """Ask until there is an answer; `fields` are those of `Request`. An error is raised as OSError."""
+        """Repeat a request until it has an answer; `fields` are those of `Request`. Raises errors as OSError."""
         request = Request(kind, handle, **fields)
         until, pause, attaches = None, 0.0, 0
         while True:
@@ -281,7 +281,7 @@ class Operations:
             now = self._now()
             until = now + self._patience if until is None else until
             if now >= until:
-                raise OSError(errno.EIO, f"{problem.strerror} (no success for {self._patience:g} s)") from None
+                raise OSError(errno.EIO, f"{problem.strerror} (gave up after {self._patience:g} s)") from None
             if pause:
                 await self._channel.pause(min(pause, until - now))
             pause = min(2 * pause or _SOONEST, _LATEST)
@@ -289,7 +289,7 @@ class Operations:
 
 
 class FileMethod(Protocol[P, R]):
-    """An operation as a method of open files: of an `AsyncFile` a coroutine, of a `File` one that blocks."""
+    """An operation as a method of open files: a coroutine of `AsyncFile`, a blocking method of `File`."""
 
     @overload
     def __get__(self, file: AsyncFile, kind: type) -> Callable[P, Async[R]]: ...
@@ -308,7 +308,7 @@ def _of_file(operation: Callable[Concatenate[Operations, Handle, P], Async[T]]) 
 
 
 class OpenFile(Generic[C]):
-    """An open file of a client. Offsets and sizes are bytes; it has no position, so that threads can share it."""
+    """An open file of a client. Offsets and sizes are in bytes. It has no position, so threads can share it."""
 
     def __init__(self, client: C, handle: Handle) -> None:
         self._client, self.handle = client, handle
@@ -328,7 +328,7 @@ class OpenFile(Generic[C]):
     utime = _of_file(Operations.utime)
 
     def _end(self) -> bool:
-        """Close it; whether no user of the client has the file open any more."""
+        """Close this object; return whether it was the client's last one for the file."""
         users = self._client._users
         with self._client._lock:
             if self._closed:
@@ -342,7 +342,7 @@ class OpenFile(Generic[C]):
 
 
 def wire_path(path: PathLike) -> bytes:
-    """As it goes over the wire: bytes without a leading slash.
+    """Encode a path for the wire: bytes without a leading slash.
 
     >>> wire_path("/runs/a"), wire_path("/")
     (b'runs/a', b'')
@@ -352,7 +352,7 @@ def wire_path(path: PathLike) -> bytes:
 
 def _check(offset: int, size: int, beyond: int) -> None:
     if offset < 0:
-        raise OSError(errno.EINVAL, "an offset must not be negative")
+        raise OSError(errno.EINVAL, "the offset must not be negative")
     if offset + size > LAST_OFFSET:
         raise OSError(beyond, "the offset is beyond 2^63")
 

@@ -1,12 +1,12 @@
-"""The layer for programs: files by path, read and written through an I/O node. Blocking, and safe to share by threads.
+"""The blocking client: opens, reads and writes files through an I/O node. Threads can share it.
 
     with Client([parse_address("unix:/run/ion0")], key) as layer:
         with layer.open("/runs/a", os.O_RDWR | os.O_CREAT) as file:
             file.pwrite(b"hello", 0)
             file.fsync()
 
-Errors are OSErrors. When an I/O node is gone, the client goes on with the next one of its list and repeats its request
-there (see operations.py). An error is raised only after `patience` seconds without success.
+Errors are OSErrors. When it loses an I/O node, the client repeats its request at the next node of its list (see
+operations.py). It raises an error only after `patience` seconds without success.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHUNK = 8192
 
 
 def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
-    """A client of the I/O nodes at these addresses, with the key in that file; `options` are those of `Client`.
+    """Create a client of the I/O nodes at these addresses, with the key in this file; `options` are those of `Client`.
 
     with connect(["unix:/run/fb/ion0"], "layer.key") as layer, layer.open("/a", os.O_CREAT) as file:
         file.pwrite(b"...", 0)
@@ -45,7 +45,7 @@ def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
 
 
 def _by_path(operation: Callable[Concatenate[Operations, P], Async[T]]) -> Callable[Concatenate[Client, P], T]:
-    """The operation as a blocking method of the client."""
+    """Turn the operation into a blocking method of the client."""
 
     @wraps(operation)
     def method(client: Client, /, *args: P.args, **options: P.kwargs) -> T:
@@ -55,10 +55,10 @@ def _by_path(operation: Callable[Concatenate[Operations, P], Async[T]]) -> Calla
 
 
 class Client(AbstractContextManager["Client"]):
-    """`nodes` are the I/O nodes in the order of preference; at most `connections` requests are in progress at once.
+    """A client of the I/O nodes `nodes`, in order of preference, with at most `connections` requests in progress.
 
-    With `checked`, every payload carries a checksum. An I/O node that takes longer than `timeout` seconds for an answer
-    counts as gone.
+    With `checked`, every payload carries a checksum. An I/O node that does not answer within `timeout` seconds counts
+    as lost.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Client(AbstractContextManager["Client"]):
             file.truncate(size)
 
     def close(self) -> None:
-        """End the connections; requests that other threads have in progress fail."""
+        """Close all connections; requests in progress in other threads fail."""
         self._closed = True
         for sock in self._sockets:
             sock.interrupt()
-            if self._pop(sock):  # else the thread that has it closes it
+            if self._pop(sock):  # else the thread that uses it closes it
                 self._put_back(sock)
 
     def __exit__(self, *_: object) -> None:
@@ -122,8 +122,8 @@ class Client(AbstractContextManager["Client"]):
         self._returned, self._waiting = threading.Condition(), 0
 
     def _run(self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs) -> T:
-        """Carry out an operation, on one connection from its beginning to its end."""
-        if os.getpid() != self._process:  # after a fork: the connections are the parent's
+        """Carry out an operation on one connection."""
+        if os.getpid() != self._process:  # after a fork: the connections belong to the parent
             inherited = self._sockets
             self._begin()
             for sock in inherited:
@@ -139,12 +139,12 @@ class Client(AbstractContextManager["Client"]):
             self._put_back(sock)
 
     def _take(self) -> NodeSocket:
-        """An idle connection: the one used last, whose I/O node is likely to be there."""
+        """Wait for an idle connection; take the one used last, whose I/O node is likely to be up."""
         sock = self._pop()
         if sock is not None:
             return sock
         with self._returned:
-            self._waiting += 1  # before the next look: whoever puts one back after that sees it
+            self._waiting += 1  # before the next attempt, so that a thread that returns a connection sees it
             try:
                 while (sock := self._pop()) is None:
                     self._returned.wait()
@@ -153,7 +153,7 @@ class Client(AbstractContextManager["Client"]):
                 self._waiting -= 1
 
     def _pop(self, sock: NodeSocket | None = None) -> NodeSocket | None:
-        """An idle connection, or this one if it is idle. It is one step, so that threads can't interfere."""
+        """Take any idle connection, or this one if it is idle, in one atomic step; None if there is none."""
         try:
             if sock is None:
                 return self._idle.pop()
@@ -176,17 +176,17 @@ class Client(AbstractContextManager["Client"]):
                     self._returned.notify()
 
     def _leave(self, file: int) -> None:
-        """No I/O node needs the file any more: tell those whose connections are idle now, the others soon."""
+        """Close the file at the I/O nodes: now on idle connections, on the others after their operation."""
         for sock in self._sockets:
             if file in sock.attached:
                 sock.leaving.add(file)
-                if self._pop(sock):  # else the thread that has it does it
+                if self._pop(sock):  # else the thread that uses it does this
                     self._put_back(sock)
 
 
 class File(OpenFile[Client], AbstractContextManager["File"]):
     def close(self) -> None:
-        """A second call does nothing."""
+        """Close the file; a second call does nothing."""
         if self._end() and not self._client._closed:
             self._client._leave(self.id)
 
@@ -195,10 +195,10 @@ class File(OpenFile[Client], AbstractContextManager["File"]):
 
 
 class NodeSocket(NodeChannel[socket.socket]):
-    """One request at a time, for one thread at a time."""
+    """A connection for one request of one thread at a time."""
 
     def interrupt(self) -> None:
-        """From another thread: whoever waits for an answer here learns that the client is closed."""
+        """Close from another thread; a thread that waits for an answer here raises an error."""
         self.closed, sock = True, self._link
         if sock is not None:
             with suppress(OSError):
@@ -211,7 +211,7 @@ class NodeSocket(NodeChannel[socket.socket]):
         sock = open_socket(node, timeout)
         self._head, self._scratch = bytearray(HEADER.size), memoryview(bytearray(_CHUNK))
         try:
-            # Limits in the kernel, since Python's own timeouts cost one more system call for each read and write.
+            # The kernel enforces the timeout: Python's own costs one more system call for each read and write.
             sock.settimeout(None)
             limit = struct.pack("ll", int(self.timeout), int(self.timeout % 1 * 1e6))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -247,11 +247,11 @@ class NodeSocket(NodeChannel[socket.socket]):
         except BlockingIOError:
             raise TimeoutError(f"no answer within {self.timeout:g} s") from None
         except BaseException:
-            self.lose(link)  # it may be in the middle of a message
+            self.lose(link)  # the stream may be in the middle of a message
             raise
 
     def _receive(self, sock: socket.socket, into: memoryview | None, tag: int) -> Message:
-        """The next message; its payload goes to `into`, if that is given and there is no error."""
+        """Receive the next message; the payload goes to `into`, if given and unless it is an error."""
         head = self._head
         room = self._scratch if into is None else into
         count = sock.recvmsg_into([head, room])[0]
@@ -260,11 +260,11 @@ class NodeSocket(NodeChannel[socket.socket]):
             count = HEADER.size
         magic, version, kind, flags, status, length, size, crc, tagged, file, offset, session = HEADER.unpack(head)
         if magic != MAGIC or version != VERSION or length > LONGEST or (tag and tagged != tag):
-            raise BadMessage("the answer violates the protocol")
+            raise BadMessage("the answer violates the protocol; check the address and the release of the I/O node")
         got = count - HEADER.size
         if status and into is not None:  # the payload is a reason, not the bytes of the file
             if length > _CHUNK:
-                raise BadMessage("the text of an error is too long")
+                raise BadMessage("the answer's error text is too long")
             self._scratch[:got] = into[:got]
             room, into = self._scratch, None
         payload: Bytes = room[:length]
@@ -279,7 +279,7 @@ class NodeSocket(NodeChannel[socket.socket]):
         if got < length:
             _fill(sock, memoryview(payload)[got:])
         if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-            raise BadMessage("the checksum of an answer is wrong")
+            raise BadMessage("wrong checksum of an answer")
         if into is not None:
             size, payload = length, b""
         return Message(kind, flags, status, size, tagged, file, offset, session, bytes(payload))
@@ -291,5 +291,5 @@ def _fill(sock: socket.socket, room: memoryview) -> None:
     while done < len(room):
         count = sock.recv_into(room[done:], 0, socket.MSG_WAITALL)
         if not count:
-            raise ConnectionError("the I/O node is gone")
+            raise ConnectionError("the I/O node closed the connection")
         done += count

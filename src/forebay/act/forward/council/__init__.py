@@ -1,1 +1,1 @@
-"""The council: watches all I/O nodes, and tells them what it has learned."""
+"""The council: watches all I/O nodes, and sends them the decisions of its tuner."""

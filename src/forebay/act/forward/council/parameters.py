@@ -6,14 +6,14 @@ from forebay.decide.registry import given_options
 from forebay.model.errors import BadInput
 
 RANGES = {"window": (10_000, 1_000_000_000), "aggregate": (0, LONGEST), "quantum": (1, 1 << 20)}
-"""Nanoseconds, bytes, messages."""
+"""In nanoseconds, bytes and messages."""
 PARAMETERS = (*RANGES, "scheduler")
 QUEUE_FIELDS = {"window": WINDOW, "aggregate": AGGREGATE, "quantum": QUANTUM}
-"""Where the queue's array holds each."""
+"""The index of each parameter in the queue's array."""
 
 
 def check_parameter(parameter: object, value: object) -> int | str:
-    """The value; BadInput unless the parameter can have it.
+    """Return the value; raises BadInput unless the parameter can have it.
 
     >>> check_parameter("window", 500_000)
     500000
@@ -24,7 +24,7 @@ def check_parameter(parameter: object, value: object) -> int | str:
                 check_parameter(name, option)
         return value
     if not isinstance(parameter, str) or parameter not in RANGES:
-        raise BadInput("decision", f"unknown parameter {parameter!r}")
+        raise BadInput("decision", f"unknown parameter {parameter!r}; use one of: {', '.join(PARAMETERS)}")
     low, high = RANGES[parameter]
     if type(value) is not int or not low <= value <= high:
         raise BadInput("decision", f"{parameter} must be from {low} to {high}, not {value!r}")

@@ -40,7 +40,7 @@ Recognise = Callable[[Observation], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CouncilSettings:
-    """It decides every `every` seconds; with `ignore`, I/O nodes do not follow its decisions."""
+    """A council that decides every `every` seconds; with `ignore`, I/O nodes do not follow its decisions."""
 
     address: Address
     key: bytes
@@ -48,19 +48,19 @@ class CouncilSettings:
     council: Council
     state: Path | None = None
     log: Path | None = None
-    weights: Path | None = None  # to recognise patterns; by default those that come with Forebay
+    weights: Path | None = None  # of the pattern detector; None: those that come with Forebay
     every: float = 1.0
     ignore: bool = False
     seed: int = 0
 
 
 class CouncilProcess:
-    """Listens as soon as it is created, in a running loop."""
+    """Listens from its creation, in a running loop, until `close`."""
 
     def __init__(
         self, settings: CouncilSettings, store: Store | None = None, recognise: Recognise = detect_pattern
     ) -> None:
-        """`store` is the history for the jobs' runs; `recognise` returns the access pattern of a period."""
+        """`store` is the history that records jobs; `recognise` returns the access pattern of a period."""
         self._settings, self._store, self._recognise = settings, store, recognise
         self._loop = asyncio.get_running_loop()
         self.council = load_state(settings.council, settings.state)
@@ -84,7 +84,7 @@ class CouncilProcess:
         self.address, self.nodes = self._listener.address, self._listener.nodes
 
     async def run(self) -> None:
-        """Decide, until it is cancelled."""
+        """Decide and store jobs until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._write_jobs())
             group.create_task(self._decide())
@@ -107,7 +107,7 @@ class CouncilProcess:
     # Nodes
 
     def _lose(self, connection: Connection, _closed: Closed) -> None:
-        if connection.peer.name not in self.nodes:  # else it has connected again
+        if connection.peer.name not in self.nodes:  # else the node has connected again
             self._reports.pop(connection.peer.name, None)
 
     def _receive(self, connection: Connection, message: Message) -> None:
@@ -128,16 +128,16 @@ class CouncilProcess:
             message.release()
 
     def _report(self, name: str, announcement: Announcement) -> Report:
-        seen = announcement.observed
-        check_observed(seen)
-        kind = self._recognise(seen)
+        observed = announcement.observed
+        check_observed(observed)
+        kind = self._recognise(observed)
         nodes = max(len(self.nodes), 1)
         return Report(
             node=name,
-            observed=seen,
+            observed=observed,
             value=announcement.value if announcement.parameter == self.council.parameter else None,
             held=announcement.held,
-            situation=None if kind is None else situation(seen, kind, servers=announcement.servers, io_nodes=nodes),
+            situation=None if kind is None else situation(observed, kind, servers=announcement.servers, io_nodes=nodes),
         )
 
     # Decisions
@@ -154,7 +154,7 @@ class CouncilProcess:
                 await self._loop.run_in_executor(None, self._save)
 
     def _announce(self, decided: Decided) -> None:
-        """Tell all nodes; one that does not read is dropped."""
+        """Send a decision to all nodes; drop those that do not read."""
         if decided.value is None:
             return
         payload = pack(Decision(parameter=self.council.parameter, value=decided.value, ignore=self._settings.ignore))
@@ -202,7 +202,7 @@ class CouncilProcess:
                     parts = unpack_as(JobReport, payload).parts
                     await self._loop.run_in_executor(None, store_parts, self._store, parts)
                     self.counts["jobs"] += 1
-                except (BadInput, BadMessage) as error:  # malformed, or the history cannot be written now
+                except (BadInput, BadMessage) as error:  # the report is malformed, or the history is not writable now
                     self.counts["jobs_refused"] += 1
                     print(f"forebay: council: {error}", file=sys.stderr)
             if not connection.closed:
@@ -210,7 +210,7 @@ class CouncilProcess:
 
 
 def load_state(council: Council, state: Path | None) -> Council:
-    """The council with what it learned before; a missing file is not an error."""
+    """Restore what the council learned before; a missing file is not an error."""
     if state is None:
         return council
     try:
@@ -218,42 +218,45 @@ def load_state(council: Council, state: Path | None) -> Council:
     except FileNotFoundError:
         return council
     except (OSError, ValueError) as error:
-        raise BadInput(str(state), f"cannot read the council's state: {error}") from None
+        raise BadInput(str(state), f"cannot read the council's state: {error}; remove the file to learn anew") from None
     return from_json(council, document, str(state))
 
 
 def save_state(council: Council, state: Path) -> None:
-    """Write everything or nothing, whatever happens in between."""
+    """Write the state atomically."""
     write_file(state, json.dumps(as_json(council)))
 
 
-def check_observed(seen: Observation) -> None:
-    """Raise BadInput unless a node can have seen this."""
-    numbers = [getattr(seen, each.name) for each in fields(Observation) if each.name != "depths"]
-    if not all(0 <= number < 2**63 for number in (*numbers, *seen.depths)) or len(seen.depths) > 1 << 16:
-        raise BadInput("announcement", "has numbers that are out of range")
-    if seen.seconds <= 0:
-        raise BadInput("announcement", "covers no time")
+def check_observed(observed: Observation) -> None:
+    """Raise BadInput unless the numbers are plausible."""
+    numbers = [getattr(observed, each.name) for each in fields(Observation) if each.name != "depths"]
+    if not all(0 <= number < 2**63 for number in (*numbers, *observed.depths)) or len(observed.depths) > 1 << 16:
+        raise BadInput("announcement", "contains a number out of range")
+    if observed.seconds <= 0:
+        raise BadInput("announcement", "has a period of zero seconds")
 
 
 def compile_council(council: Council, recognise: Recognise) -> None:
-    """Compile all kernels before the first I/O node waits for an answer."""
-    seen = Observation(
+    """Compile all kernels in advance, so that no I/O node has to wait."""
+    observed = Observation(
         seconds=1.0, files=1, writes=1, bytes_written=1, smallest=1, mean=1.0, largest=1, load=1.0, busy=1.0
     )
-    here = situation(seen, recognise(seen) or PATTERNS[0], servers=1, io_nodes=1)
-    report, chance = Report(node="", observed=seen, value=council.values[0], held=2.0, situation=here), seed_state(0)
+    here = situation(observed, recognise(observed) or PATTERNS[0], servers=1, io_nodes=1)
+    report, chance = (
+        Report(node="", observed=observed, value=council.values[0], held=2.0, situation=here),
+        seed_state(0),
+    )
     council, _ = decide(council, [report], chance)
     decide(council, [report], chance)
 
 
 def run_council(settings: CouncilSettings, metrics: str | None, db: str | None, ready: Ready) -> None:
-    """Run a council until a signal; `db` is the history for the jobs' runs."""
+    """Run a council until a signal ends it; `db` is the history that records jobs."""
 
     async def start(stack: AsyncExitStack, end: asyncio.Event) -> tuple[list[Address], Numbers]:
         store = stack.enter_context(open_store(db)) if db else None
         for value in settings.council.values:
-            check_parameter(settings.council.parameter, value)  # before any I/O node refuses it
+            check_parameter(settings.council.parameter, value)  # here, before an I/O node refuses it
         by = read_detector(settings.weights) if settings.weights else shipped_detector()
         recognise = partial(detect_pattern, detector=by)
         compile_council(settings.council, recognise)
