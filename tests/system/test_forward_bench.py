@@ -96,7 +96,7 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     [
         (("--pattern", "strided"), "no pattern 'strided'; did you mean 'shared-strided'?"),
         (("--operation", "append"), "no operation 'append'"),
-        (("--total", "1 KiB"), "--total: 1024 bytes are less than one request for each process"),
+        (("--total", "1 KiB"), "--total: must be at least "),
         (("--request", "many"), "--request: "),
         (("--schedulers", "fastest"), "no request scheduler 'fastest'"),
         (("--stripes", "9"), "--stripes: must be at most the number of servers, 4, not 9"),

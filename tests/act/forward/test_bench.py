@@ -75,7 +75,7 @@ def test_contiguous_processes_have_a_part_each() -> None:
     [
         ({"processes": 0}, "--processes: must be between 1 and 1024, not 0"),
         ({"request": 0}, "--request: must be at least one byte"),
-        ({"total": 39}, "--total: 39 bytes are less than one request for each process"),
+        ({"total": 39}, "--total: must be at least 40 bytes, one request per process"),
     ],
 )
 def test_impossible_workloads_say_what_is_wrong(change: dict[str, int], words: str) -> None:
@@ -172,14 +172,14 @@ def test_a_wrong_byte_is_found_and_told_with_its_place(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "data.0").read_bytes())
     data[7321] ^= 1
     (tmp_path / "data.0").write_bytes(data)
-    with pytest.raises(WrongBytes, match=r"data\.0: the byte at 7321 is not what was written there"):
+    with pytest.raises(WrongBytes, match=r"data\.0: the byte at 7321 differs from the one written"):
         run_task(task("shared-strided", "read"), Plain(tmp_path))
 
 
 def test_a_missing_end_is_found(tmp_path: Path) -> None:
     run_task(task("file-per-process", "write"), Plain(tmp_path))
     os.truncate(tmp_path / "data.2", 4500)
-    with pytest.raises(WrongBytes, match=r"data\.2: 500 bytes at 4000 instead of 1000"):
+    with pytest.raises(WrongBytes, match=r"data\.2: read 500 bytes at 4000 instead of 1000"):
         run_task(task("file-per-process", "read"), Plain(tmp_path))
 
 

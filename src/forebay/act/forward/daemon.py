@@ -1,4 +1,4 @@
-"""What the processes of the layer have in common: they start, say so, serve metrics, and end at a signal."""
+"""Runs a process of the layer: starts it, reports that it is ready, serves metrics, and ends it at a signal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -11,13 +11,13 @@ from forebay.act.metrics import Endpoint, Sample
 
 Numbers = Callable[[], Iterable[Sample]]
 Start = Callable[[AsyncExitStack, asyncio.Event], Awaitable[tuple[Sequence[Address], Numbers]]]
-"""Starts a process and returns where it listens, and its metrics; what ends it goes to the stack."""
+"""Starts a process and returns its addresses and metrics; pushes onto the stack what ends it."""
 Ready = Callable[[Sequence[Address], str | None], None]
-"""Called once it listens, with the address of its metrics."""
+"""Called once the process listens, with its addresses and that of its metrics."""
 
 
 def run_daemon(start: Start, metrics: str | None, ready: Ready) -> None:
-    """Run until a signal sets the event that `start` gets; `metrics` is where to serve metrics."""
+    """Run until a signal sets the event passed to `start`; serve metrics at the address `metrics`."""
     address = parse_address(metrics, "--metrics") if metrics else None
 
     async def main(end: asyncio.Event) -> None:
@@ -34,7 +34,7 @@ def run_daemon(start: Start, metrics: str | None, ready: Ready) -> None:
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, None], end: asyncio.Event) -> AsyncIterator[None]:
-    """Run `work` until the block ends; if it ends before, set `end`, and raise its error."""
+    """Run `work` until the block ends; if `work` ends earlier, set `end` and raise its error."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda _: end.set())
     try:

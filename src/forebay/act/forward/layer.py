@@ -1,4 +1,4 @@
-"""A whole layer on one machine: starts its processes, restarts those that die, and ends all of them together."""
+"""Runs a whole layer on one machine: starts its processes, restarts those that die, and ends them together."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput, UserError, why
 
 _SOONEST, _LATEST = 0.2, 5.0
 _SETTLED = 10.0
-"""Seconds after which a process that runs is healthy, and its end a new incident."""
+"""Seconds after which a process counts as healthy, so that its next restart comes without a long pause."""
 _GRACE = 15.0
 _START = 120.0
 
@@ -27,7 +27,7 @@ class CantStart(UserError):
 
 
 class PartProcess:
-    """The process of one part, for the life of the layer."""
+    """Keeps the process of one part running."""
 
     def __init__(self, part: Part, say: Say) -> None:
         self.part, self._say = part, say
@@ -35,7 +35,7 @@ class PartProcess:
         self.ready = asyncio.Event()
 
     async def keep_running(self) -> None:
-        """Start it, again and again. Raises CantStart if it ends before it was ever ready."""
+        """Start the process whenever it ends. Raises CantStart if it ends before it was ever ready."""
         pause = _SOONEST
         while True:
             began = monotonic()
@@ -78,7 +78,7 @@ class Layer:
         self.parts = [PartProcess(part, say) for part in file.parts]
 
     async def run(self, end: asyncio.Event, ready: Callable[[], None]) -> None:
-        """Until `end` is set; call `ready` once every process is."""
+        """Run until `end` is set; call `ready` once every process is ready."""
         prepare(self.file)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(asyncio.to_thread, self._stop)
@@ -101,10 +101,10 @@ class Layer:
             ending.cancel()
         if not done:
             late = next(process.part.name for process in self.parts if not process.ready.is_set())
-            raise CantStart(f"{late}: not ready within {_START:g} s")
+            raise CantStart(f"{late}: not ready within {_START:g} s; see its messages above")
 
     def _stop(self) -> None:
-        """First those that no other process needs."""
+        """Stop all processes, those that no other process needs first."""
         for process in reversed(self.parts):
             if process.child is not None:
                 process.child.stop(_GRACE)

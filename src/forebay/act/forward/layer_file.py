@@ -1,4 +1,4 @@
-"""A whole layer as one TOML file describes it: who listens where, and where everything is stored."""
+"""Reads the TOML file that describes a whole layer: its processes, their addresses, and their folders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class _Layer(Table):
     scheduler: str = "fifo"
     """The request scheduler of I/O nodes; `forebay policies` lists them."""
     window: Seconds | None = None
-    """How long `twins` stays at one server; a council changes it."""
+    """How long `twins` serves one server before the next; a council changes it."""
     aggregate: Bytes | None = None
-    """Send contiguous requests together, up to this size. [default: separately]"""
+    """Merge contiguous requests up to this size. [default: no merging]"""
     in_flight: int | None = Field(None, ge=1)
-    """Most messages without an answer, for each I/O node. [default: 128, with windows 32]"""
+    """The most unanswered messages of each I/O node. [default: 128, with windows 32]"""
     patience: Seconds = 30.0
     """How long requests wait for a missing server."""
     timeout: Seconds = 0.0
@@ -48,7 +48,7 @@ class _Layer(Table):
     memory: Bytes = float(256 << 20)
     """Memory of each I/O node for requests."""
     emulate: float | None = None
-    """Servers answer as late as the modelled ones, times this factor. [default: at once]"""
+    """Make servers answer as slowly as the modelled ones, times this factor. [default: at once]"""
     db: str | None = None
     """The history that records what jobs did. [default: none]"""
 
@@ -136,10 +136,10 @@ class LayerFile:
         return (*self.servers, *self.council, *self.ions, *self.mounts)
 
 
-def arguments(command: str, **options: object) -> tuple[str, ...]:
-    """Arguments of `forebay forward`; None and False leave an option out, a list repeats it.
+def build_arguments(command: str, **options: object) -> tuple[str, ...]:
+    """Build arguments of `forebay forward`; None and False omit an option, a list repeats it.
 
-    >>> arguments("server", index=0, stripe_size=65536, metrics=None, listen=["unix:a", "unix:b"])
+    >>> build_arguments("server", index=0, stripe_size=65536, metrics=None, listen=["unix:a", "unix:b"])
     ('server', '--index', '0', '--stripe-size', '65536', '--listen', 'unix:a', '--listen', 'unix:b')
     """
     argv = [command]
@@ -154,7 +154,7 @@ def arguments(command: str, **options: object) -> tuple[str, ...]:
 
 
 def read_layer(path: Path) -> LayerFile:
-    """The layer; an error says what is wrong, and under which key of the file."""
+    """Read the layer; an error names the key of the file."""
     file = validate(path, load_toml(path), _File)
     layer = file.layer
     folder = path.absolute().parent / layer.folder
@@ -166,7 +166,7 @@ def read_layer(path: Path) -> LayerFile:
     listeners = [(part.name, address) for part in (*servers, *ions, *council) for address in part.addresses]
     for (other, used), (name, address) in combinations(listeners, 2):
         if _overlap(address, used):
-            raise BadInput(str(path), f"{other} and {name} both listen at {address}")
+            raise BadInput(str(path), f"{other} and {name} both listen at {address}; change one of them")
     mounts: tuple[Part, ...] = ()
     if file.mount is not None:
         nodes = ",".join(str(ion.addresses[0]) for ion in ions)
@@ -184,7 +184,7 @@ def _servers(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
     folders = [(folder / table.folder).resolve() for table in tables]
     for (j, other), (i, mine) in combinations(enumerate(folders), 2):
         if mine.is_relative_to(other) or other.is_relative_to(mine):
-            raise BadInput(str(path), f"server[{j}] and server[{i}] both keep their data in {mine}")
+            raise BadInput(str(path), f"server[{j}] and server[{i}] both keep their data in {mine}; change one of them")
     layout = locate_errors(
         f"{path}: layer.stripe_size",
         lambda: Layout(count=layer.stripes or count, size=int(layer.stripe_size), start=ANY),
@@ -193,7 +193,7 @@ def _servers(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
     return tuple(
         Part(
             name=f"server[{i}]",
-            arguments=arguments(
+            arguments=build_arguments(
                 "server", index=i, folder=folders[i], listen=table.address, metrics=table.metrics, **shared
             ),
             addresses=(parse_address(table.address, f"{path}: server[{i}].address"),),
@@ -218,7 +218,7 @@ def _council(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
         "db": file.layer.db,
     }
     address = parse_address(listen, f"{path}: council.address")
-    argv = arguments("council", listen=listen, key=key, **options)
+    argv = build_arguments("council", listen=listen, key=key, **options)
     return (Part(name="council", arguments=argv, addresses=(address,)),)
 
 
@@ -241,7 +241,7 @@ def _ions(
         listen = [table.address] if isinstance(table.address, str) else table.address
         options = shared | {"index": i, "name": f"ion{i}@{folder}"[-200:], "listen": listen, "metrics": table.metrics}
         addresses = tuple(parse_address(text, f"{path}: ion[{i}].address") for text in listen)
-        ions.append(Part(name=f"ion[{i}]", arguments=arguments("ion", **options), addresses=addresses))
+        ions.append(Part(name=f"ion[{i}]", arguments=build_arguments("ion", **options), addresses=addresses))
     return tuple(ions)
 
 

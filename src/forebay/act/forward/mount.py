@@ -1,13 +1,13 @@
-"""The layer as a mounted file system: what each call of an unmodified program becomes.
+"""The layer as a mounted file system for unmodified programs.
 
-Nothing is cached here: a write is with the data servers when it returns, and a read asks them. There are no symbolic or
-hard links and no device files; unless everybody may use the mount, all files belong to whoever mounts. The time of the
-last access is that of the last change. Appending happens at the end that the kernel knows: processes of one mount take
-turns, those of several mounts must agree among themselves, as with NFS. A file can be mapped into memory for reading
-(MAP_PRIVATE), not shared.
+Nothing is cached here: when a write returns, the data servers have the bytes, and a read asks the servers. Symbolic
+links, hard links and device files do not exist. Unless everybody may use the mount, all files belong to the user who
+mounts. The access time is that of the last change. Appends go to the end of the file that the kernel knows: processes
+of one mount take turns; processes of several mounts must coordinate, as with NFS. A file can be mapped into memory for
+reading (MAP_PRIVATE), but not shared.
 
-This is the only module that imports mfusepy. If both are installed, mfusepy prefers libfuse 2, which cuts every request
-into pieces of 128 KiB; so the library is chosen here, before mfusepy is imported.
+Only this module imports mfusepy. If both versions of libfuse are installed, mfusepy prefers libfuse 2, which cuts
+requests into pieces of 128 KiB. So this module chooses the library before it imports mfusepy.
 """
 
 import ctypes
@@ -29,18 +29,18 @@ from forebay.model.errors import UserError
 
 _BLOCK = 4096
 _BEST = 1 << 20
-"""The recommended size of requests: the most that the kernel passes on in one piece."""
+"""The recommended request size: the most bytes that the kernel passes on at once."""
 _LIBRARIES = ("libfuse3.so.3", "libfuse3.so.4", "libfuse3.so")
 _NOW, _OMIT = (1 << 30) - 1, (1 << 30) - 2  # UTIME_NOW and UTIME_OMIT in place of nanoseconds
 _LEFT = (1 << 32) - 1  # -1 as a uid_t
 _SERVED = 8
-"""What libfuse's main function returns when a signal ends a mount."""
+"""The return value of libfuse's main function when a signal ends a mount."""
 _WRITABLE, _READABLE = 0x200, 0x100  # PyBUF_WRITE and PyBUF_READ
 
 _kept = threading.local()
 
 Times = tuple[int | None, int | None]
-"""Times of the last access and the last change in ns since 1970; None leaves one."""
+"""Times of the last access and the last change in ns since 1970; None leaves a time unchanged."""
 
 
 class CantMount(UserError):
@@ -48,9 +48,9 @@ class CantMount(UserError):
 
 
 class Mount:
-    """Files of one client; `ready` is called once programs can use them. See `mount`."""
+    """The operations of a mount, through one client; it calls `ready` once programs can use the mount."""
 
-    use_ns = True  # these are for mfusepy: times in ns, and no paths if there is a handle
+    use_ns = True  # settings of mfusepy: times in ns, and no path if there is a handle
     flag_nopath = True
     flag_nullpath_ok = True
 
@@ -102,7 +102,7 @@ class Mount:
         del self._folders[handle]
 
     def readdir(self, path: str | None, handle: int) -> Iterable[tuple[str, int, int]]:  # noqa: ARG002
-        """Name, type as in a mode, and 0, of each entry."""
+        """Yield each entry as its name, its type as in a mode, and 0."""
         yield from ((name, stat.S_IFDIR, 0) for name in (".", ".."))
         for entry in self._client.readdir(self._folders[handle]):
             yield entry.name, stat.S_IFDIR if entry.is_folder else stat.S_IFREG, 0
@@ -120,12 +120,12 @@ class Mount:
         self._client.chmod(self._where(path, handle), stat.S_IMODE(mode))
 
     def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> None:
-        """-1 leaves the user or the group; the kernel has checked that the caller may do it."""
+        """Change the owner; -1 keeps the user or the group. The kernel has checked the caller's permission."""
         if self._caller is not None:
             user, group = (None if number == -1 else number for number in (uid, gid))
             self._client.chown(self._where(path, handle), user, group)
         elif uid not in (-1, self._owner["st_uid"]) or gid not in (-1, self._owner["st_gid"]):
-            raise OSError(errno.EPERM, "all files belong to whoever mounts")
+            raise OSError(errno.EPERM, "all files belong to the user who mounts; see --everybody")
 
     def utimens(self, path: str | None, times: Times, handle: int | None) -> None:
         if times[1] is not None:
@@ -145,7 +145,7 @@ class Mount:
             "f_namemax": 255,
         }
 
-    # The layout is an extended attribute. It is not listed, so that programs which copy attributes leave it alone.
+    # The layout is an extended attribute. It is not listed, so that programs do not copy it with other attributes.
 
     def getxattr(self, path: str, name: str) -> bytes:
         if name != LAYOUT:
@@ -179,7 +179,7 @@ class Mount:
         try:
             return self._files[handle or 0]
         except KeyError:
-            raise OSError(errno.EBADF, "not open") from None
+            raise OSError(errno.EBADF, "the file is not open") from None
 
     def _where(self, path: str | None, handle: int | None) -> str | Handle:
         return self._file(handle).handle if path is None else path
@@ -213,9 +213,9 @@ def mount(
 ) -> None:
     """Serve until the folder is unmounted; SIGTERM, SIGINT and SIGHUP unmount it.
 
-    `operations` has mfusepy's methods, except that `read` and `write` get the kernel's buffer, and methods for an open
-    file get its handle (a number above 0) last, and None as the path. Errors are OSErrors with the errno for the
-    program. Without `foreground`, the caller's process ends as soon as the folder is mounted. The kernel may remember
+    `operations` has mfusepy's methods, except that `read` and `write` get the kernel's buffer. Methods for an open file
+    get its handle (a number above 0) as the last argument, and None as the path. Errors are OSErrors with the errno for
+    the program. Without `foreground`, the caller's process ends as soon as the folder is mounted. The kernel may cache
     names and attributes for `cache` seconds.
     """
     fuse = _load_mfusepy()
@@ -224,7 +224,7 @@ def mount(
         "foreground": foreground,
         "fsname": "forebay",
         "subtype": "forebay",
-        "direct_io": True,  # whole requests, and no bytes in the kernel's cache that other nodes change
+        "direct_io": True,  # whole requests; the kernel must not cache bytes that other nodes can change
         "max_threads": threads,
         "max_idle_threads": threads,
         "attr_timeout": cache,
@@ -238,29 +238,29 @@ def mount(
     except RuntimeError as error:  # libfuse has printed why
         if error.args == (_SERVED,):
             return
-        raise CantMount(f"{folder}: libfuse could not mount it (code {error}); see its message above") from None
+        raise CantMount(f"{folder}: libfuse cannot mount it (code {error}); see its message above") from None
 
 
 def _load_mfusepy() -> Any:
-    """mfusepy with libfuse 3."""
+    """Import mfusepy with libfuse 3."""
     for name in filter(None, (os.environ.get("FUSE_LIBRARY_PATH"), *_LIBRARIES)):
         with suppress(OSError):
             ctypes.CDLL(name)
             os.environ["FUSE_LIBRARY_PATH"] = name
             break
     else:
-        raise CantMount("libfuse 3 is not installed (Debian: apt-get install fuse3)")
+        raise CantMount("libfuse 3 is not installed; on Debian, run: apt-get install fuse3")
     try:
         import mfusepy
     except ImportError:
-        raise CantMount("mounting needs mfusepy: pip install 'forebay[mount]'") from None
+        raise CantMount("mounting needs mfusepy; install it with: pip install 'forebay[mount]'") from None
     if mfusepy.fuse_version_major != 3:
         raise CantMount(f"{name} is libfuse {mfusepy.fuse_version_major}; set FUSE_LIBRARY_PATH to libfuse 3")
     return mfusepy
 
 
 def calling_user() -> tuple[int, int]:
-    """User and group of the program that called the current operation."""
+    """The user and the group of the program that called the current operation."""
     import mfusepy  # `mount` has loaded it
 
     uid, gid, _ = mfusepy.fuse_get_context()
@@ -268,7 +268,7 @@ def calling_user() -> tuple[int, int]:
 
 
 def check_mount_point(folder: Path) -> None:
-    """Raise unless something can be mounted there; the error says what to do."""
+    """Raise CantMount unless something can be mounted there."""
     try:
         if not folder.is_dir():
             raise CantMount(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}")
@@ -278,22 +278,22 @@ def check_mount_point(folder: Path) -> None:
         reason = "the process that mounted this folder is gone; unmount it first: fusermount3 -u"
         raise CantMount(f"{folder}: {reason} {folder}") from None
     if folder.is_mount():
-        raise CantMount(f"{folder}: something is already mounted there")
+        raise CantMount(f"{folder}: something is already mounted there; unmount it or choose another folder")
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise CantMount("/dev/fuse is missing or not accessible; mounting needs the kernel's FUSE module")
+        raise CantMount("/dev/fuse is missing or not accessible; load the kernel's FUSE module: modprobe fuse")
 
 
 def _zero_copy_class(fuse: Any) -> Any:
-    """mfusepy's class, but it passes the kernel's buffers on instead of copies."""
+    """Build a subclass of mfusepy's class that passes on the kernel's buffers instead of copies."""
     view = ctypes.pythonapi.PyMemoryView_FromMemory
     view.argtypes, view.restype = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int), ctypes.py_object
 
     class ZeroCopy(fuse.FUSE):  # type: ignore[misc]
-        """Also passes what mfusepy leaves out: the handle, and times to leave alone."""
+        """Also passes on what mfusepy omits: the handle, and which times to keep."""
 
         def _wrapper(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-            # Keep Python's state of a thread of libfuse. Python would create it for every call and delete it
-            # afterwards, which takes as long as the call itself.
+            # Keep Python's state of each libfuse thread. Otherwise Python creates and deletes it for every call,
+            # which takes as long as the call itself.
             if not hasattr(_kept, "held"):
                 _kept.held = True
                 ctypes.pythonapi.PyGILState_Ensure()
@@ -308,7 +308,7 @@ def _zero_copy_class(fuse: Any) -> Any:
             return int(self.operations.write(fip.contents.fh, data, offset))
 
         def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> Any:
-            if flags:  # RENAME_NOREPLACE, RENAME_EXCHANGE: programs then use something else
+            if flags:  # RENAME_NOREPLACE, RENAME_EXCHANGE: programs have a fallback
                 return -errno.EINVAL
             return super().rename_fuse_3(old, new, flags)
 
@@ -327,7 +327,7 @@ def _zero_copy_class(fuse: Any) -> Any:
             return self._call("utimens", path, tuple(_nanoseconds(each, now) for each in times) or (now, now), fip)
 
         def _call(self, name: str, path: bytes | None, *arguments: Any) -> Any:
-            """Call an operation with the handle (None without one) last."""
+            """Call an operation with the handle, or None, as the last argument."""
             *values, fip = arguments
             text = None if path is None else path.decode(self.encoding, self.errors)
             return getattr(self.operations, name)(text, *values, int(fip.contents.fh) if fip else None)

@@ -160,8 +160,8 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
         accesses = {}
         for number, name in enumerate(names):
             label = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:20]
-            accesses[name] = layer.nodes(f"{number}-{label}", name)
-        layer.ready()
+            accesses[name] = layer.add_nodes(f"{number}-{label}", name)
+        layer.wait_until_ready()
         yield accesses
 
 
@@ -196,11 +196,11 @@ def _measure_council(
     dilation = shape.dilation or 1
     with temporary_layer(shape) as layer:
         by_name = {
-            "no council": layer.nodes("alone", scheduler),
-            "council, ignored": layer.nodes("ignored", scheduler, council=("--ignore", "--tuner", tuner)),
+            "no council": layer.add_nodes("alone", scheduler),
+            "council, ignored": layer.add_nodes("ignored", scheduler, council=("--ignore", "--tuner", tuner)),
         }
-        learning = layer.nodes("learning", scheduler, council=("--tuner", tuner))
-        layer.ready()
+        learning = layer.add_nodes("learning", scheduler, council=("--tuner", tuner))
+        layer.wait_until_ready()
         with progress("rounds", rounds) as report:
             ways = measure(task, rounds, by_name, report)
         learned = learn(task, learning, runs)
@@ -240,7 +240,7 @@ def _run_advice_loop(
     """Run one program many times. Its runs enter the history, from which the next run's layout is advised."""
     import tempfile
 
-    from forebay.act.forward.bench.advice_loop import loop
+    from forebay.act.forward.bench.advice_loop import run_loop
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.decide.registry import find
     from forebay.history.store import open_store
@@ -250,10 +250,10 @@ def _run_advice_loop(
         address = db or f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/history.db"
         store = stack.enter_context(open_store(address))
         layer = stack.enter_context(temporary_layer(shape))
-        access = layer.nodes("loop", scheduler, db=address)
-        layer.ready()
+        access = layer.add_nodes("loop", scheduler, db=address)
+        layer.wait_until_ready()
         report = stack.enter_context(progress("runs", runs))
-        for step in loop(task, access, store, chosen, app=app, servers=shape.servers, runs=runs):
+        for step in run_loop(task, access, store, chosen, app=app, servers=shape.servers, runs=runs):
             steps.append(step)
             report(step.number)
     dilation = shape.dilation or 1

@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Unmounted(ForebayMount):
-    """A layer whose layouts are set through its own client, where nothing is mounted; `max_count` servers."""
+    """A layer of `max_count` servers that is not mounted; its client sets the layouts."""
 
     access: LayerAccess
 
@@ -61,7 +61,7 @@ class Unmounted(ForebayMount):
         return fitted
 
 
-def loop(
+def run_loop(
     task: Task, access: LayerAccess, store: Store, policy: Policy, *, app: str, servers: int, runs: int
 ) -> Iterator[Step]:
     """Run the task `runs` times as the program `app`, each time with the layout that the policy advises."""
@@ -70,17 +70,17 @@ def loop(
         prepare(task, replace(place, who=identify(f"{app} (first use)")))
         files = Unmounted(access=place, known_targets=servers, max_count=servers)
         for number in range(1, runs + 1):
-            asked = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chances.random())
-            advice = advise(store, asked, policy, files, files.targets(), apply_to=Path(place.folder))
+            job = JobRequest(app=app, nprocs=processes, now=time.time(), chance=chances.random())
+            advice = advise(store, job, policy, files, files.targets(), apply_to=Path(place.folder))
             running = replace(place, who=identify(app, str(number), processes))
             measured = tuple(run_task(replace(round_task(task, number), name=f"run{number}"), running))
             known = _wait_for_run(store, app, number, sum(m.bytes for m in measured))
-            empty_folder(place)  # the next run creates its files in its own layout
+            empty_folder(place)  # the next run creates its files with its own layout
             yield Step(number=number, advice=advice, measured=measured, known=known)
 
 
 def _wait_for_run(store: Store, app: str, number: int, moved: int) -> Past:
-    """The run, once the history has all of it: I/O nodes report a job when its last process is gone."""
+    """Wait until the history has the whole run: I/O nodes report a job when its last process has left."""
     end = time.monotonic() + _PATIENCE
     while True:
         with store.reading() as connection:
@@ -88,5 +88,5 @@ def _wait_for_run(store: Store, app: str, number: int, moved: int) -> Past:
         if len(runs) >= number and runs[-1].io_bytes >= moved:
             return runs[-1]
         if time.monotonic() > end:
-            raise NotInHistory(f"{app}: its run {number} is not in the history after {_PATIENCE:g} s")
+            raise NotInHistory(f"{app}: run {number} is not in the history after {_PATIENCE:g} s; see messages above")
         time.sleep(0.05)

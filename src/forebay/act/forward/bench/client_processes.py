@@ -1,4 +1,4 @@
-"""Client processes that move a workload through the layer together, and how long that takes."""
+"""Runs client processes that move a workload through the layer together, and measures their time."""
 
 import multiprocessing
 import os
@@ -20,11 +20,11 @@ from forebay.model.errors import ForebayError, UserError
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""
 _LONGEST = 3600.0
-"""The most seconds that the processes may take."""
+"""The time limit for the processes, in seconds."""
 
 
 class WrongBytes(ForebayError):
-    """What was read is not what was written."""
+    """The bytes read differ from the bytes written."""
 
 
 class ProcessFailed(UserError):
@@ -47,7 +47,7 @@ class Opener(Protocol):
 
 
 class _OnlyFile(LayerFile):
-    """A file whose end is also that of its client."""
+    """A file that closes its client, too."""
 
     def close(self) -> None:
         super().close()
@@ -56,7 +56,7 @@ class _OnlyFile(LayerFile):
 
 @dataclass(frozen=True, slots=True)
 class LayerAccess:
-    """The layer's own client library; process p prefers I/O node p modulo their number. Files are in `folder`."""
+    """Opens files in `folder` with the layer's client; process p prefers I/O node p modulo their number."""
 
     nodes: Sequence[Address]
     key: bytes
@@ -76,7 +76,7 @@ class LayerAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """All processes together: `seconds` from the first start to the last end."""
+    """The result of all processes together; `seconds` are from the first start to the last end."""
 
     doing: Direction
     bytes: int
@@ -138,13 +138,13 @@ def _answers(pipes: list[Connection], patience: float) -> Iterator[list[Span]]:
     while left:
         ready: list[Any] = wait(left, max(end - time.monotonic(), 0.0))
         if not ready:
-            raise ProcessFailed(f"{len(left)} of {len(pipes)} processes had no answer within {patience:g} s")
+            raise ProcessFailed(f"{len(left)} of {len(pipes)} processes did not finish within {patience:g} s")
         for pipe in ready:
             left.remove(pipe)
             try:
                 answer = pipe.recv()
             except EOFError:
-                raise ProcessFailed("a process of the benchmark died") from None
+                raise ProcessFailed("a process of the benchmark died without a message; was it killed?") from None
             if isinstance(answer, Exception):
                 raise answer
             if answer is not None:
@@ -177,7 +177,7 @@ def _write(task: Task, number: int, file: File, content: Content) -> None:
     name, size = task.workload.file(number), task.workload.request
     for offset in task.workload.offsets(number):
         if file.pwrite(content.at(name, offset, size), offset) != size:
-            raise ProcessFailed(f"process {number}: {task.name}.{name} took only part of a write at {offset}")
+            raise ProcessFailed(f"process {number}: wrote only part of the request at {offset} of {task.name}.{name}")
     if task.sync:
         file.fsync()
 
@@ -188,7 +188,7 @@ def _read(task: Task, number: int, file: File, content: Content) -> None:
     for offset in task.workload.offsets(number):
         count = file.preadinto(room, offset)
         if count != size:
-            raise WrongBytes(f"{task.name}.{name}: {count} bytes at {offset} instead of {size}")
+            raise WrongBytes(f"{task.name}.{name}: read {count} bytes at {offset} instead of {size}")
         wrong = content.find_wrong_byte(name, offset, room)
         if wrong is not None:
-            raise WrongBytes(f"{task.name}.{name}: the byte at {wrong} is not what was written there")
+            raise WrongBytes(f"{task.name}.{name}: the byte at {wrong} differs from the one written")

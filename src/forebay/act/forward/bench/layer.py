@@ -1,4 +1,4 @@
-"""A temporary layer for the benchmark: data servers, I/O nodes and councils, each a process; what a council decides."""
+"""Starts the processes of a temporary layer for the benchmark, and reads the decisions of its councils."""
 
 import json
 import sys
@@ -11,15 +11,15 @@ from pathlib import Path
 from forebay.act.command import Child
 from forebay.act.forward.bench.client_processes import LayerAccess
 from forebay.act.forward.layer import CantStart
-from forebay.act.forward.layer_file import arguments
+from forebay.act.forward.layer_file import build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
 
 _PATIENCE = 60.0
-"""Seconds within which a process must be ready: it may have to compile kernels first."""
+"""Seconds that a process has to become ready; it may have to compile kernels first."""
 _GRACE = 0.1
-"""Seconds that a process has to end: nothing of it is kept."""
+"""Seconds that a process has to end; none of its data is kept."""
 WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Milliseconds: the values of the paper."""
 
@@ -35,7 +35,7 @@ class Shape:
 
 
 class BenchLayer:
-    """The processes, with their files under `folder`. They start at once; use them after `ready`. `stack` ends them."""
+    """Starts the servers, with files in `folder`; use it after `wait_until_ready`. `stack` ends the processes."""
 
     def __init__(self, folder: Path, shape: Shape, stack: ExitStack) -> None:
         self.folder, self.shape, self._stack = folder, shape, stack
@@ -48,14 +48,14 @@ class BenchLayer:
         for index, listen in enumerate(self._servers):
             self._start("server", folder=folder / f"data{index}", listen=listen, index=index, **shared)
 
-    def nodes(
+    def add_nodes(
         self, name: str, scheduler: str, *, db: str | None = None, council: tuple[str, ...] | None = None
     ) -> LayerAccess:
         """Add a group of I/O nodes; `council` has the options of its council, if any."""
         listen = [f"unix:{self.folder / f'{name}-{index}'}" for index in range(self.shape.nodes)]
         address = f"unix:{self.folder / f'{name}-council'}" if council is not None else None
         if council is not None:
-            windows = values(self.shape.dilation)
+            windows = format_windows(self.shape.dilation)
             self._start("council", *council, listen=address, log=self.decision_log(name), values=windows)
         shared = {"server": self._servers, "council": address, "scheduler": scheduler, "db": db}
         for index, text in enumerate(listen):
@@ -66,18 +66,18 @@ class BenchLayer:
         """Where the council of these I/O nodes logs its decisions."""
         return self.folder / f"{name}.log"
 
-    def ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until each process has printed that it is ready."""
         while self._waiting:
             child, command = self._waiting.pop()
             match child.await_ready(_PATIENCE):
                 case "late":
-                    raise CantStart(f"{command}: not ready within {_PATIENCE:g} s")
+                    raise CantStart(f"{command}: not ready within {_PATIENCE:g} s; see its messages above")
                 case "ended":
                     raise CantStart(f"{command}: ended before it was ready; see its message above")
 
     def _start(self, command: str, *more: str, **options: object) -> None:
-        argv = (*arguments(command, **options, key=self.key_file), *more)
+        argv = (*build_arguments(command, **options, key=self.key_file), *more)
         child = Child((sys.executable, "-m", "forebay", "forward", *argv))
         self._stack.callback(child.stop, _GRACE)
         self._waiting.append((child, command))
@@ -85,15 +85,14 @@ class BenchLayer:
 
 @contextmanager
 def temporary_layer(shape: Shape) -> Iterator[BenchLayer]:
-    """Data servers in a temporary folder, to which I/O nodes can be added; everything is removed at the end."""
+    """Run data servers in a temporary folder, which is removed at the end; the caller adds I/O nodes."""
     with tempfile.TemporaryDirectory(prefix="forebay-bench-") as folder, ExitStack() as stack:
         yield BenchLayer(Path(folder), shape, stack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision: `seconds` after the first, the window in seconds, the reason, and the bandwidth of the last period
-    in bytes per second."""
+    """One decision, `seconds` after the first; `window` in seconds, `bandwidth` of the last period in bytes/s."""
 
     seconds: float
     window: float | None
@@ -102,17 +101,17 @@ class Decision:
     patterns: tuple[str, ...]
 
 
-def values(dilation: float) -> str:
-    """The windows to choose from, as an option; dilation makes them longer.
+def format_windows(dilation: float) -> str:
+    """Format the windows to choose from as an option; a dilation makes them longer.
 
-    >>> values(10)
+    >>> format_windows(10)
     '1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
     """
     return ",".join(f"{window * (dilation or 1):g}ms" for window in WINDOWS)
 
 
 def read_decisions(log: Path) -> list[Decision]:
-    """The decisions in a council's log, oldest first, without an incomplete last line."""
+    """Read the decisions in a council's log, oldest first; ignore an incomplete last line."""
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True) if log.exists() else ()
     rows = [json.loads(line) for line in lines if line.endswith("\n")]
     return [

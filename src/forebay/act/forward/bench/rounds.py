@@ -31,7 +31,7 @@ class Comparison:
 
 
 def bench(task: Task, rounds: int, by_name: Mapping[str, LayerAccess], progress: Progress) -> list[Comparison]:
-    """What each contender reached, compared with the first; `progress` gets the number of finished rounds."""
+    """Compare the bandwidth of each contender with the first; `progress` gets the number of finished rounds."""
     with ExitStack() as stack:
         accesses = {name: stack.enter_context(job_folder(task, access)) for name, access in by_name.items()}
         for access in accesses.values():
@@ -41,25 +41,25 @@ def bench(task: Task, rounds: int, by_name: Mapping[str, LayerAccess], progress:
             measurements.append({name: run_task(round_task(task, number), accesses[name]) for name in names})
             progress(number + 1)
         if task.doings == ("write",):
-            for access in accesses.values():  # nobody has checked the bytes yet
+            for access in accesses.values():  # the bytes have not been checked yet
                 run_task(replace(round_task(task, rounds - 1), doings=("read",)), access)
     return compare_rounds([{name: each[name] for name in by_name} for each in measurements], next(iter(by_name)))
 
 
 def learn(task: Task, access: LayerAccess, runs: int) -> list[list[Measurement]]:
-    """Repeat the workload, so that a council can learn; what each run reached."""
+    """Repeat the workload so that a council can learn, and return the measurements of each run."""
     with job_folder(task, access) as place:
         prepare(task, place)
         return [run_task(round_task(task, number), place) for number in range(runs)]
 
 
 def round_task(task: Task, number: int) -> Task:
-    """Each round writes other bytes, so that nobody takes those of the last round for them."""
+    """Give each round other bytes to write, so that old bytes of the last round count as wrong."""
     return replace(task, seed=task.seed + number) if "write" in task.doings else task
 
 
 def prepare(task: Task, access: LayerAccess) -> None:
-    """Compile, connect, and write what is only read, so that none of it counts."""
+    """Compile, connect, and write the files to read, so that the benchmark does not measure this."""
     load = task.workload
     few = replace(load, total=load.processes * load.request)
     run_task(Task(workload=few, doings=("write", "read"), name="first", seed=0), access)
@@ -68,7 +68,7 @@ def prepare(task: Task, access: LayerAccess) -> None:
 
 
 def job_folder(task: Task, access: LayerAccess) -> AbstractContextManager[LayerAccess]:
-    """The same access as one job, with its own folder."""
+    """Give a job its own temporary folder and identity."""
     job, load = secrets.token_hex(6), task.workload
     who = identify(f"bench-{load.pattern}", job, load.processes)
     return temporary_folder(replace(access, folder=f"/bench-{job}", who=who))
@@ -94,7 +94,7 @@ def empty_folder(access: LayerAccess) -> None:
 
 
 def order_turns(names: Sequence[str], rounds: int) -> Iterator[tuple[str, ...]]:
-    """The order of the contenders in each round; each round begins with another one.
+    """Order the contenders of each round; each round begins with another one.
 
     >>> list(order_turns("ab", 3))
     [('a', 'b'), ('b', 'a'), ('a', 'b')]

@@ -1,4 +1,4 @@
-"""Which process uses which bytes of which file, and what they contain: the patterns of MPI-IO Test and FORGE."""
+"""The access patterns of MPI-IO Test and FORGE: which bytes each process uses, and their content."""
 
 import ctypes
 from collections.abc import Iterator
@@ -35,7 +35,9 @@ class Workload:
         if self.request < 1:
             raise BadInput("--request", "must be at least one byte")
         if self.total < self.processes * self.request:
-            raise BadInput("--total", f"{self.total} bytes are less than one request for each process")
+            raise BadInput(
+                "--total", f"must be at least {self.processes * self.request} bytes, one request per process"
+            )
 
     @property
     def files(self) -> int:
@@ -48,7 +50,7 @@ class Workload:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are really moved: as many whole requests as fit into the total."""
+        """Bytes really moved: those of the whole requests that fit into the total."""
         return self.processes * self.requests * self.request
 
     def file(self, process: int) -> int:
@@ -69,17 +71,16 @@ class Workload:
 
 
 PERIOD = (1 << 20) + 7
-_SPREAD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio: files begin far from each other
+_SPREAD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio, so that files begin far from each other
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Content:
-    """The bytes of all files of one seed; `longest` is the most that is used at once.
+    """The content of all files of one seed; `longest` is the length of the longest slice that is used.
 
-    A file repeats one block of random bytes, and begins at its own place in it. The block's length is a prime, so that
-    no two stripes or requests of a file are alike unless they lie a multiple of it apart; and what to write, or to
-    compare with, is a slice that costs nothing.
+    A file repeats one block of random bytes, and begins at its own place in it. The length of the block is a prime, so
+    stripes or requests of a file differ unless they are a multiple of it apart. Any range is a slice, without a copy.
 
     >>> content = Content(seed=1, longest=100)
     >>> bytes(content.at(2, 5, 3)) == bytes(content.at(2, 0, 100)[5:8])
@@ -92,7 +93,7 @@ class Content:
         self._view = self._bytes.data
 
     def at(self, file: int, offset: int, length: int) -> memoryview:
-        """The `length` bytes of the file from `offset`; not to be changed."""
+        """The `length` bytes of the file from `offset`; do not change them."""
         start = _start(file, offset)
         return self._view[start : start + length]
 
