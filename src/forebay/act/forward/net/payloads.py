@@ -81,7 +81,7 @@ class FileStatus(Payload, kw_only=True):
     """A file, or a folder: times in ns since 1970, sizes in bytes (only from I/O nodes).
 
     `mtime` is the time of the last change to its bytes, `ctime` that of any change. `allocated` is less than `size` if
-    the file has holes. `uid` and `gid` are None for the user who mounts the layer. `file` is its id; a folder has none.
+    it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id; data servers give folders none.
     """
 
     file: int | None = msgspec.field(default=None, name="id")

@@ -58,10 +58,10 @@ class Kind(IntEnum):
     ATTACH = 33  # file -> FileStatus; ESTALE if the file no longer exists
     STAT = 34  # PathRequest, or file -> FileStatus; an I/O node adds the size
     TRUNCATE = 35  # file, offset: the new length of the file (client) or of the object (data server)
-    UNLINK = 36  # RemoveRequest -> ForgetList from the server of the names, nothing from an I/O node
+    UNLINK = 36  # OnceRequest -> ForgetList from the server of the names, nothing from an I/O node
     READDIR = 37  # ListRequest -> ListPage
     MKDIR = 38  # MkdirRequest
-    RMDIR = 39  # RemoveRequest
+    RMDIR = 39  # OnceRequest
     RENAME = 40  # RenameRequest -> as UNLINK
     LAYOUT = 41  # LayoutRequest -> LayoutAnswer
     FENCE = 42  # file: the session to refuse from now on
