@@ -192,13 +192,13 @@ def test_an_interrupted_study_says_how_to_go_on_and_goes_on_with_its_own_setting
     arguments = ["study", "osts", *STUDY, "--allocate", "nsys", "--out", tmp_path / "out"]
     ran = forebay(*arguments)
     assert ran.code == 130
-    assert "2 of 4 pieces are done and kept; the same command goes on from there: forebay study osts" in ran.err
+    assert "2 of 4 pieces are saved. To resume, run: forebay study osts" in ran.err
     monkeypatch.setattr(IoResourcesStudy, "run_piece", real)
     assert forebay(*arguments).code == 0
     before = (tmp_path / "out/rows.csv").read_bytes()
     ran = forebay(*arguments, "--seed", "5")
     assert ran.code == 2
-    assert "holds a study with other settings (curves, seed)" in ran.err
+    assert "holds a study with different settings (curves, seed)" in ran.err
     assert (tmp_path / "out/rows.csv").read_bytes() == before
 
 
@@ -217,7 +217,7 @@ def test_an_interrupted_study_says_how_to_go_on_and_goes_on_with_its_own_setting
         (["study", "io-nodes", "--loads", "0.1:0.2:0.0000001"], "--loads: '0.1:0.2:0.0000001' makes"),
         (["study", "io-nodes", "--loads", "9"], "load: needs 3 targets per application"),
         (["study", "io-nodes", "--curves", "nowhere.csv"], "nowhere.csv: no such file"),
-        (["study", "io-nodes", "--targets", "4"], "has n = 8, but there are 4 targets"),
+        (["study", "io-nodes", "--targets", "4"], "has n = 8, above --targets 4; raise --targets"),
         (["study", "io-nodes", "--allocate", "optimal", "--sets", "1"], "optimal: 1.53e+54 allocations to try"),
         (["study", "striping-of-tigers"], "No such command"),
         (["simulate"], "Missing argument"),

@@ -110,7 +110,7 @@ def test_the_demo_runs_what_is_installed_and_says_what_it_skipped(tmp_path: Path
     ran = run_with((), "demo", "--out", tmp_path / "demo")
     assert ran.returncode == 2
     assert ran.stderr == "forebay: skipped steps 3 6-10 of the demo; to run all: pip install 'forebay[all]'\n"
-    assert "I/O-load 0.418" in ran.stdout and "serve 99.35 % of the bytes" in ran.stdout
+    assert "I/O-load 0.418" in ran.stdout and "serves 99.35 % of the bytes" in ran.stdout
     assert ran.stdout.count("skipped: ") == 6
 
 

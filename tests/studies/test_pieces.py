@@ -49,7 +49,9 @@ def test_after_an_interrupt_what_is_done_stays_and_is_not_done_again(store: Stor
 
 
 def test_a_piece_that_nobody_survives_is_told_and_all_others_are_done(store: Store) -> None:
-    with pytest.raises(Interrupted, match=r"piece a/3: the process that did it died .* 5 of 6 pieces are done") as told:
+    with pytest.raises(
+        Interrupted, match=r"piece a/3: the process that did it died .* 5 of 6 pieces are saved"
+    ) as told:
         run_all(KEYS, die, store, workers=2, progress=lambda _: None)
     assert not told.value.by_user
     assert [key for key in KEYS if key not in store] == ["a/3"]
@@ -84,7 +86,7 @@ class Leaving:
 
 
 def test_when_all_workers_go_away_what_is_done_stays_and_that_is_told(store: Store) -> None:
-    with pytest.raises(Interrupted, match=r"^dask://h:1: has no workers, after 60 s; 2 of 6 pieces are done and kept$"):
+    with pytest.raises(Interrupted, match=r"^dask://h:1: has no workers, after 60 s; 2 of 6 pieces are saved$"):
         run_all(KEYS, square, store, workers=Leaving(2), progress=lambda _: None)
     assert [key in store for key in KEYS] == [True, True, False, False, False, False]
 
@@ -98,7 +100,7 @@ def test_a_piece_half_written_counts_as_not_done(store: Store, tmp_path: Path) -
 def test_a_folder_of_other_settings_is_refused_and_left_alone(store: Store, tmp_path: Path) -> None:
     store.put(KEYS[0], square(KEYS[0]))
     before = (tmp_path / "pieces" / "settings.json").read_bytes()
-    with pytest.raises(BadInput, match=r"other settings \(seed\)"):
+    with pytest.raises(BadInput, match=r"different settings \(seed\)"):
         Store(tmp_path / "pieces", {"seed": 2}).open()
     assert (tmp_path / "pieces" / "settings.json").read_bytes() == before
     Store(tmp_path / "pieces", {"seed": 1}).open()
@@ -123,5 +125,5 @@ def test_damaged_settings_are_told(store: Store, tmp_path: Path) -> None:
     store.put(KEYS[0], square(KEYS[0]))
     for damage in ("", "[]", "{"):
         (tmp_path / "pieces" / "settings.json").write_text(damage)
-        with pytest.raises(BadInput, match=r"(damaged|other settings)"):
+        with pytest.raises(BadInput, match=r"(damaged|different settings)"):
             store.open()

@@ -77,7 +77,7 @@ def test_it_goes_on_where_it_stopped_with_any_number_of_workers(
     monkeypatch.setattr(DiceStudy, "run_piece", tired)
     ran = forebay("study", "dice", "--workers", "1", "--out", tmp_path / "a")
     assert ran.code == 130
-    assert "2 of 3 pieces are done and kept; the same command goes on from there: forebay study dice" in ran.err
+    assert "2 of 3 pieces are saved. To resume, run: forebay study dice" in ran.err
     monkeypatch.setattr(DiceStudy, "run_piece", real)
     counts: list[int] = []
     run_study(DiceStudy(most=3, seed=0), tmp_path / "a/.pieces", workers=1, progress=counts.append)
@@ -91,7 +91,7 @@ def test_it_goes_on_where_it_stopped_with_any_number_of_workers(
 def test_other_settings_need_another_folder(forebay: Forebay, tmp_path: Path) -> None:
     assert forebay("study", "dice", "--workers", "1", "--out", tmp_path / "a").code == 0
     ran = forebay("study", "dice", "--seed", "2", "--workers", "1", "--out", tmp_path / "a")
-    assert ran.code == 2 and "other settings (seed)" in ran.err
+    assert ran.code == 2 and "different settings (seed)" in ran.err
 
 
 def test_what_a_page_shows_is_escaped(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class DiceStudy(Study[Rows]):
         said = [f"{self.most} dice are {results['mean'][results['dice'] == self.most].mean():.2f} on average."]
         means = [Table("Throws", ("dice", "mean"), [(dice, f"{mean:.2f}") for dice, mean in results.tolist()])]
         return Report(
-            about=f"Up to {self.most} dice.", findings=[Section("What came out", said)], summary=means, tables=means,
+            about=f"Up to {self.most} dice.", findings=[Section("Findings", said)], summary=means, tables=means,
             records={"throws": records(results)}, document={"conclusions": said}, figures=map(draw_means, [results]),
         )  # fmt: skip
 

@@ -115,7 +115,7 @@ def test_interrupted_it_keeps_what_is_done_takes_the_rest_back_and_goes_on(clust
             raise KeyboardInterrupt
 
     with hire_workers(address(cluster)) as workers:
-        with pytest.raises(Interrupted, match="5 of 40 pieces are done") as told:
+        with pytest.raises(Interrupted, match="5 of 40 pieces are saved") as told:
             run_all(keys, work.square, store, workers=workers, progress=stop)
         assert told.value.by_user
         wait_until(lambda: not cluster.scheduler.tasks, "pieces are left")

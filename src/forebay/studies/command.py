@@ -1,4 +1,4 @@
-"""A study as a command: its own options, and those that every study has."""
+"""The command of a study: its own options, and those that all studies share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCommand:
-    """`forebay study NAME`. `build` makes the study of its own options; its docstring is the help by default."""
+    """`forebay study NAME`. `build` creates the study from its options; its docstring is the default help."""
 
     name: str
     build: Callable[..., Study[Any]]
@@ -28,16 +28,16 @@ class StudyCommand:
     help: str | None = None
 
     def run(self, workers: str | None = None, out: Path | None = None, json: bool = False, **options: Any) -> None:
-        """Run the study with these options, write what comes out into `out`, and print it."""
+        """Run the study with these options, write its results to `out`, and print them."""
         from forebay.studies.runner import perform
 
         study = self.build(**options)
-        again = shlex.join(["forebay", "study", self.name, *self._spell(options)])
-        perform(study, again, out or Path(f"study-{self.name}"), workers=workers, as_json=json)
+        command = shlex.join(["forebay", "study", self.name, *self._spell_options(options)])
+        perform(study, command, out or Path(f"study-{self.name}"), workers=workers, as_json=json)
 
     def add_to(self, app: typer.Typer) -> None:
         """Add the command with the study's own options, and with --workers, --out and --json."""
-        out = Annotated[Path | None, typer.Option(help=f"Folder for what comes out. [study-{self.name}]")]
+        out = Annotated[Path | None, typer.Option(help=f"Folder for the results. [study-{self.name}]")]
         shared = {"workers": (Workers, None), "out": (out, None), "json": (Json, False)}
         parameters = [
             *self._parameters().values(),
@@ -58,25 +58,25 @@ class StudyCommand:
         self.build.__annotations__.pop("return", None)  # a class that is not imported before the command runs
         return inspect.signature(self.build, eval_str=True).parameters
 
-    def _spell(self, options: Mapping[str, Any]) -> Iterator[str]:
-        """The options that make the same study; who did the work, and where it went, make no difference."""
+    def _spell_options(self, options: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the options that reproduce the study. Workers and the output folder make no difference."""
         for name, parameter in self._parameters().items():
             value = options.get(name, parameter.default)
             if isinstance(value, bool):
                 if value != parameter.default:
-                    yield _option(parameter) if value else _option(parameter).replace("--", "--no-")
+                    yield _option_name(parameter) if value else _option_name(parameter).replace("--", "--no-")
             elif value is not None:
                 for each in value if isinstance(value, list | tuple) else [value]:
-                    yield from (_option(parameter), _spell_value(each))
+                    yield from (_option_name(parameter), _spell_value(each))
 
 
-def _option(parameter: inspect.Parameter) -> str:
+def _option_name(parameter: inspect.Parameter) -> str:
     [declared] = [about.default for about in get_args(parameter.annotation) if isinstance(about, OptionInfo)]
     return declared if isinstance(declared, str) else f"--{parameter.name.replace('_', '-')}"
 
 
 def _spell_value(value: object) -> str:
-    """As it is typed; of a file only the name."""
+    """Format a value as a user types it; a file by its name alone."""
     if isinstance(value, float):
         return f"{value:g}"
     text = str(value)

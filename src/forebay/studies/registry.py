@@ -1,4 +1,4 @@
-"""All studies: a new one is a folder with a command, and a line here."""
+"""All studies. To add one, write a folder with a command, and add a line here."""
 
 from forebay.studies.burst_buffer.command import BURST_BUFFER
 from forebay.studies.exascale.command import EXASCALE

@@ -1,4 +1,4 @@
-"""Run any study: with workers and progress, from where it stopped, to tables, figures, a report and JSON."""
+"""Run any study, resuming where it stopped, and write its tables, figures, report and JSON."""
 
 import json
 import math
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def run_study(study: Study[R], folder: Path, *, workers: Workers, progress: Callable[[int], None]) -> R:
-    """Do every piece that is not in `folder` yet, and collect the results of all."""
+    """Run the pieces that `folder` does not hold yet, and collect the results of all."""
     study.check()
     pieces = Store(folder, study.settings())
     pieces.open()
@@ -41,7 +41,7 @@ def _advance(progress: Callable[[int], None], before: int, count: int) -> None:
 
 
 def publish(name: str, report: Report, command: str, out: Path) -> Document:
-    """Write tables, figures, report and results.json into `out`; `command` is what makes the same study again."""
+    """Write tables, figures, report and results.json into `out`; `command` reproduces the study."""
     out.mkdir(parents=True, exist_ok=True)
     for file, rows in report.records.items():
         if rows:
@@ -53,7 +53,7 @@ def publish(name: str, report: Report, command: str, out: Path) -> Document:
 
 
 def perform(study: Study[Any], command: str, out: Path, *, workers: str | None, as_json: bool) -> None:
-    """Run the study, write what came out, and print it; Ctrl-C keeps what is finished."""
+    """Run the study, write its results, and print them. Ctrl-C keeps the finished pieces."""
     count = len(study.keys())
     try:
         with hire_workers(workers) as crew, progress(f"{study.name}: {plural(count, study.noun)}", count) as advance:
@@ -62,9 +62,9 @@ def perform(study: Study[Any], command: str, out: Path, *, workers: str | None, 
             report = study.report(results)
             document = publish(study.name, report, command, out)
     except Interrupted as error:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the tidying short
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleanup
         typed = shlex.join(["forebay", *sys.argv[1:]])
-        typer.echo(f"forebay: {error}; the same command goes on from there: {typed}", err=True)
+        typer.echo(f"forebay: {error}. To resume, run: {typed}", err=True)
         sys.exit(130 if error.by_user else 1)
     if as_json:
         print_json(document)

@@ -1,4 +1,4 @@
-"""What a study is: what it runs, in pieces, and what it makes of its results."""
+"""A study: the pieces of work that it runs, and the report of their results."""
 
 import hashlib
 import inspect
@@ -24,10 +24,10 @@ from forebay.work import Died, Gone, Work, Workers, run_pieces
 
 
 class Interrupted(ForebayError):
-    """Stopped before all pieces were done; those that are stay."""
+    """The study stopped before all pieces were finished. The finished ones are kept."""
 
     def __init__(self, done: int, total: int, because: str = "interrupted", *, by_user: bool = False) -> None:
-        super().__init__(f"{because}; {done} of {plural(total, 'piece')} {'is' if done == 1 else 'are'} done and kept")
+        super().__init__(f"{because}; {done} of {plural(total, 'piece')} {'is' if done == 1 else 'are'} saved")
         self.by_user = by_user
 
 
@@ -39,19 +39,19 @@ class Store:
         self._settings = settings
 
     def open(self) -> None:
-        """Make the folder, or check that what is in it was made with the same settings."""
+        """Create the folder, or check that its pieces were made with the same settings."""
         about = self._folder / "settings.json"
         wanted = json.dumps(self._settings, indent=1, sort_keys=True)
         if about.exists() and any(self._folder.rglob("*.npy")):
             try:
                 settings = dict(json.loads(about.read_text()))
             except (ValueError, TypeError):
-                raise BadInput(str(about), "is damaged; delete the folder that it is in") from None
+                raise BadInput(str(about), "is damaged; delete its folder and run the study again") from None
             differ = [k for k in sorted({*settings, *self._settings}) if settings.get(k) != json.loads(wanted).get(k)]
             if differ:
                 raise BadInput(
                     str(self._folder.parent),
-                    f"holds a study with other settings ({', '.join(differ)}); give another --out, or delete it",
+                    f"holds a study with different settings ({', '.join(differ)}); choose another --out, or delete it",
                 )
             return
         with name_errors(self._folder.parent):
@@ -60,7 +60,7 @@ class Store:
             file.write(wanted)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the piece is there and whole."""
+        """Whether the folder holds the whole piece."""
         try:
             self.get(key)
         except (OSError, ValueError, EOFError):
@@ -84,9 +84,9 @@ class Store:
 def run_all(
     keys: Sequence[str], work: Work, store: Store, *, workers: Workers, progress: Callable[[int], None]
 ) -> None:
-    """Do every piece that is not in the store; `work` makes an array of a key, `progress` gets how many are done.
+    """Run the pieces that the store lacks. `work` turns a key into an array; `progress` gets the number finished.
 
-    Ctrl-C ends it with `Interrupted`; so does, once all others are done, a piece that nobody survives.
+    Ctrl-C raises `Interrupted`. So does a piece that kills every worker, once all others are finished.
     """
     missing = [key for key in keys if key not in store]
     done = len(keys) - len(missing)
@@ -113,60 +113,60 @@ R = TypeVar("R")
 
 
 class Stage(NamedTuple):
-    """Pieces that can be done in any order: `work` makes an array of a key."""
+    """Pieces that can run in any order; `work` turns a key into an array."""
 
     keys: Sequence[str]
     work: Work
 
 
 class Study(ABC, Generic[R]):
-    """One evaluation, with results of type R. The runner pickles it, so that workers can run its pieces."""
+    """One evaluation, with results of type R. The runner pickles it so that workers can run its pieces."""
 
     name: str
     noun = "piece"
-    """What a piece is, for people."""
+    """The name of a piece in messages."""
 
     @abstractmethod
     def settings(self) -> dict[str, object]:
-        """What the pieces depend on: two studies with the same settings can share them."""
+        """Return everything that the pieces depend on. Studies with the same settings can share pieces."""
 
     @abstractmethod
     def keys(self) -> list[str]:
-        """Of all pieces; each becomes the name of a file."""
+        """Return the keys of all pieces. Each key becomes a file name."""
 
     @abstractmethod
     def run_piece(self, key: str) -> Rows:
-        """Do one piece. The result depends on the study and the key alone."""
+        """Run one piece. The result depends on the study and the key alone."""
 
     @abstractmethod
     def collect(self, pieces: Store) -> R:
-        """Make the results of all finished pieces."""
+        """Combine the finished pieces into the results."""
 
     def report(self, results: R) -> Report:
-        """Make the tables, figures and findings of the results: `make_report` in `findings.py` of the study's folder.
+        """Report the results with `make_report`, which each study defines in `findings.py` of its folder.
 
-        It is imported only now, because it needs matplotlib.
+        That module is imported only now because it needs matplotlib.
         """
         findings = import_module(f"{type(self).__module__.rpartition('.')[0]}.findings")
         report: Report = findings.make_report(results)
         return report
 
     def fields(self, *names: str) -> dict[str, object]:
-        """Settings that are fields of the study."""
+        """Return these fields of the study as settings."""
         values = ((name, getattr(self, name)) for name in names)
         return {name.replace("_", " "): list(v) if isinstance(v, list | tuple) else v for name, v in values}
 
     def check(self) -> None:
-        """Raise an error for whatever could be wrong with the study, before anything is written."""
+        """Raise an error if the study cannot run. The runner calls this before it writes anything."""
 
     def stages(self, pieces: Store) -> Iterator[Stage]:
-        """Yield the pieces in stages. When a stage is asked for, those before it are finished and in `pieces`."""
+        """Yield the pieces in stages. A stage starts when `pieces` holds every piece of the stages before it."""
         del pieces
         yield Stage(self.keys(), self.run_piece)
 
 
 def policy_digests(policies: Iterable[tuple[Kind, Sequence[str]]]) -> dict[str, str]:
-    """Identify the state of the modules of these policies, some of which are not ours."""
+    """Return a digest of the source of each module that defines one of these policies."""
     modules = sorted({find(kind, spec).module for kind, specs in policies for spec in specs})
     return {module: digest(inspect.getsource(sys.modules[module])) for module in modules}
 
@@ -177,7 +177,7 @@ def digest(text: str | bytes) -> str:
 
 
 def concatenate(pieces: Store, keys: Iterable[str], *kinds: np.dtype[np.void]) -> list[Rows]:
-    """One table for each kind of rows, with the pieces of that kind in order; empty where there are none."""
+    """Return one table for each kind of row: the pieces of that kind in order, or an empty table."""
     tables: dict[Any, list[Rows]] = {kind: [np.zeros(0, dtype=kind)] for kind in kinds}
     for key in keys:
         piece = pieces.get(key)

@@ -231,7 +231,7 @@ def test_size_finds_the_smallest_of_a_family(forebay: Forebay, folder: Path) -> 
     assert (one["capacity"], one["share"]) == (40 * 10**9, 1.0)
     assert [point["capacity"] for point in one["points"]] == sorted(point["capacity"] for point in one["points"])
     ran = forebay("size", *options, "--split", "4 GB", "--target", "90%")
-    assert "40.00 GB like platform with forebay serve 100.00 % of the bytes (target 90 %)." in ran.out
+    assert "40.00 GB like platform with forebay serves 100.00 % of the bytes (target 90 %)." in ran.out
     assert "split above 4.00 GB" in ran.out
 
 
@@ -300,10 +300,10 @@ def test_a_study_prints_tables_and_conclusions(forebay: Forebay) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert "Bytes served, in %, rules: correct" in ran.out
     assert "Bytes served, in %, rules: storalloc" in ran.out
-    assert "What changes between StorAlloc's own rules and the correct ones:" in ran.out
+    assert "Changes from StorAlloc's rules to the correct ones:" in ran.out
     again = forebay("study", "burst-buffer", *FEW, "--grid", "grid.toml", "--out", "out", "--workers", 1, "--seed", 7)
     assert again.code == 2
-    assert "holds a study with other settings" in again.err
+    assert "holds a study with different settings" in again.err
 
 
 def test_an_interrupted_study_says_how_to_go_on(forebay: Forebay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_an_interrupted_study_says_how_to_go_on(forebay: Forebay, monkeypatch: p
         patch.setattr(BurstBufferStudy, "run_piece", interrupted)
         ran = forebay(*arguments)
     assert ran.code == 130
-    assert "0 of 4 pieces are done and kept; the same command goes on from there: forebay study burst" in ran.err
+    assert "0 of 4 pieces are saved. To resume, run: forebay study burst" in ran.err
     assert not Path("out/report.html").exists()
 
 
@@ -520,7 +520,10 @@ def test_options_of_size_that_are_wrong(forebay: Forebay, options: list[str], sa
     [
         (["--as", "exact"], "--as: must be correct, storalloc or both, not 'exact'"),
         (["--policy", "frist-fit"], "no storage policy 'frist-fit'; did you mean 'first-fit'?"),
-        (["--policy", "forebay,optimal", "--as", "storalloc"], "policies: none goes with as = 'storalloc'"),
+        (
+            ["--policy", "forebay,optimal", "--as", "storalloc"],
+            "policies: StorAlloc has none of these; 'storalloc' needs",
+        ),
         (["--grid", "nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["--requests", "theta-2020:x"], "--requests: 'theta-2020:x': the number must be whole"),
         (["--requests", "nowhere.yml"], "nowhere.yml: no such file or directory"),

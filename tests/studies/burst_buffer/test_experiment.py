@@ -122,7 +122,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
         return real(made, key)
 
     monkeypatch.setattr(BurstBufferStudy, "run_piece", tired)
-    with pytest.raises(Interrupted, match="2 of 4 pieces are done and kept"):
+    with pytest.raises(Interrupted, match="2 of 4 pieces are saved"):
         results(study(), tmp_path / "a")
     monkeypatch.setattr(BurstBufferStudy, "run_piece", real)
     told: list[int] = []
@@ -146,7 +146,7 @@ def test_seeds_differ_for_policies_that_draw() -> None:
 
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     results(study(), tmp_path / "x")
-    with pytest.raises(BadInput, match=r"holds a study with other settings \(seed\)"):
+    with pytest.raises(BadInput, match=r"holds a study with different settings \(seed\)"):
         results(study(seed=4), tmp_path / "x")
 
 
@@ -158,7 +158,7 @@ def test_an_unknown_policy_is_found_before_anything_is_written(tmp_path: Path) -
 
 def test_a_study_of_no_run_is_refused(tmp_path: Path) -> None:
     blocks = (replace(SMALL, policies=("forebay", "optimal"), rules=(LETTER,)),)
-    with pytest.raises(BadInput, match="none goes with as = 'storalloc', which has only random, round-robin"):
+    with pytest.raises(BadInput, match="StorAlloc has none of these; 'storalloc' needs random, round-robin"):
         results(study(blocks=blocks), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
@@ -325,7 +325,7 @@ BLOCK = '[[grid]]\nplatforms = ["8TB/1N1D"]\npolicies = ["random"]\n'
     ("text", "said"),
     [
         ("", "grid: is missing"),
-        ("grid = []", "grid: there is none; add at least one [[grid]]"),
+        ("grid = []", "grid: is empty; add at least one [[grid]] table"),
         ("grid = 3", "grid: input should be a valid list, not 3"),
         ('[[grid]]\npolicies = ["random"]', "grid[0].platforms: is missing"),
         ('[[grid]]\nplatforms = ["8TB/1N1D"]', "grid[0].policies: is missing"),
@@ -345,8 +345,8 @@ BLOCK = '[[grid]]\nplatforms = ["8TB/1N1D"]\npolicies = ["random"]\n'
         (BLOCK + 'as = ["both"]', "grid[0].as[0]: input should be 'correct' or 'storalloc', not 'both'"),
         (BLOCK + 'split = ["0.5 GB"]\nas = ["storalloc"]', "grid[0].split: must be positive and whole GB, not 500,000"),
         (BLOCK + "feedback = true", "grid[0].feedback: is not a key of this table"),
-        (BLOCK + BLOCK, "grid[1]: 'random' on '8TB/1N1D' comes twice by the same rules"),
-        (BLOCK.replace('"random"', '"random", "random"'), "grid[0]: 'random' on '8TB/1N1D' comes twice"),
+        (BLOCK + BLOCK, "grid[1]: runs 'random' on '8TB/1N1D' twice with the same rules; remove one"),
+        (BLOCK.replace('"random"', '"random", "random"'), "grid[0]: runs 'random' on '8TB/1N1D' twice"),
         (BLOCK + "[other]", "other: is not a key of this table"),
     ],
 )

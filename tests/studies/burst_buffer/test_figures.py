@@ -15,7 +15,7 @@ from forebay.show.figures.looks import LOOKS, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
-from forebay.studies.burst_buffer.figures import by_kind, figures_of, some_of
+from forebay.studies.burst_buffer.figures import by_kind, choose_columns, figures_of
 from forebay.studies.burst_buffer.results import StorageResults
 from forebay.studies.sizing.figure import draw_sizes
 from forebay.studies.sizing.search import Point, Sizing
@@ -102,9 +102,9 @@ def test_every_storage_policy_has_its_own_look_and_same_names_look_the_same() ->
 
 
 def test_of_very_many_capacities_a_few_are_shown() -> None:
-    assert some_of([1, 2, 3], [2, 9]) == [2]
-    assert some_of([1, 2, 3], [9]) == [1, 2, 3]
-    assert some_of(range(100)) == [0, 20, 40, 59, 79, 99]
+    assert choose_columns([1, 2, 3], [2, 9]) == [2]
+    assert choose_columns([1, 2, 3], [9]) == [1, 2, 3]
+    assert choose_columns(range(100)) == [0, 20, 40, 59, 79, 99]
 
 
 def one_run(sizes: list[int], *, start: float = 0.0, split: int = 0, platform: str = "8TB/nNnD") -> Run:

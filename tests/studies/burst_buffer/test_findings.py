@@ -40,8 +40,8 @@ def test_the_least_capacity_that_is_enough_is_named_with_who_can() -> None:
         correct("64TB/nNnD", "random", 1.0),
     )
     assert (
-        "32 TB with 200 GB blocks and without 1N1D serve at least 99 % of the bytes under best-bandwidth (99.2 %); "
-        "16 TB serve 80.0 to 88.3 %." in text
+        "32 TB with 200 GB blocks (1N1D excluded) serves at least 99 % of the bytes under best-bandwidth (99.2 %); "
+        "16 TB serves 80.0 to 88.3 %." in text
     )
 
 
@@ -51,8 +51,8 @@ def test_a_smaller_capacity_that_is_enough_with_requeueing_is_told_apart() -> No
         correct("16TB/nNnD", "forebay", 0.995, tries=12, requeued=3),
         correct("32TB/nNnD", "forebay", 1.0),
     )
-    assert "32 TB with 200 GB blocks and without 1N1D serve at least 99 %" in text
-    assert "With requeueing 16 TB do under forebay (99.5 %)." in text
+    assert "32 TB with 200 GB blocks (1N1D excluded) serves at least 99 %" in text
+    assert "With requeueing, 16 TB does under forebay (99.5 %)." in text
     assert "from 88.0 % to 99.5 %" in text and "by +11.50 to +11.50 points" in text
 
 
@@ -69,13 +69,14 @@ def test_splitting_is_told_for_each_capacity_that_has_both() -> None:
         correct("16TB/nNnD", "fill", 0.7),
     )
     assert (
-        "Splitting at 200 GB brings what the best policy serves without 1N1D from 20.0 % to 60.0 % with 8 TB." in text
+        "Splitting at 200 GB changes the share that the best policy serves (1N1D excluded) from 20.0 % to 60.0 % with "
+        "8 TB." in text
     )
 
 
 def test_chance_is_not_taken_for_requeueing() -> None:
     text = said(correct("8TB/nNnD", "random", 0.5), correct("8TB/nNnD", "random", 0.4, tries=12))
-    assert "Nothing was requeued in 1 run with requeueing." in text
+    assert "No request was requeued in 1 run with requeueing." in text
 
 
 def test_disks_are_told_by_policy() -> None:
@@ -83,9 +84,12 @@ def test_disks_are_told_by_policy() -> None:
         correct("32TB/nNnD", "random", 1.0, disks=[("a", "", 1.0, 35.0), ("b", "", 0.5, 19.0)]),
         correct("32TB/nNnD", "best-bandwidth", 1.0, disks=[("a", "", 0.9, 25.0), ("b", "", 0.8, 26.0)]),
     )
-    assert "the fullest disks reach random 100.0 % and best-bandwidth 90.0 % of their capacity" in text
+    assert "the fullest disk reaches 100.0 % (random) and 90.0 % (best-bandwidth) of its capacity" in text
     assert "disks are 1.60 % full on average" in text  # mean of max_use / 50
-    assert "The most allocations at once on a disk are 19 to 35 (random) and 25 to 26 (best-bandwidth)." in text
+    assert (
+        "The maximum number of allocations at once on a disk is 19 to 35 (random) and 25 to 26 (best-bandwidth)."
+        in text
+    )
     sigma = np.std([35 / 40, 19 / 40], ddof=1)
     assert f"{sigma:.3f} (random)" in text
     d = cohens_d(np.array([25.0, 26.0]), np.array([35.0, 19.0]))
@@ -105,8 +109,8 @@ def test_failed_and_refused_are_of_the_worst_run() -> None:
 def test_the_fast_disks_part_is_weighted_by_capacity_and_time() -> None:
     disks = [("a", "HDD", 0.1, 5.0), ("b", "SSD", 0.3, 6.0)]
     text = said(correct("32TB/heterogeneous", "fill", 0.75, disks=disks))
-    assert "On 32TB/heterogeneous the share served is 75.0 % (fill)" in text
-    assert "SSD disks have 75.0 % (fill)." in text
+    assert "On 32TB/heterogeneous, the share served is 75.0 % (fill)" in text
+    assert "SSD disks hold 75.0 % (fill) of the stored bytes." in text
 
 
 def test_forebay_is_set_beside_the_best_of_the_paper_and_the_bound() -> None:
@@ -116,9 +120,10 @@ def test_forebay_is_set_beside_the_best_of_the_paper_and_the_bound() -> None:
         correct("8TB/nNnD", "forebay", 0.60),  # a loss is said as plainly as a gain
         correct("8TB/nNnD", OPTIMAL, 0.64),
     )
-    assert "forebay serves 60.00 % with 8 TB (worst-fit: 61.00 %; no policy above 64.00 %)." in text
+    assert "forebay serves 60.00 % with 8 TB (worst-fit: 61.00 %; upper bound: 64.00 %)." in text
     assert (
-        "forebay has at most 22 allocations at once on a disk; of the paper's policies random has the least, 22" in text
+        "forebay places at most 22 allocations on a disk at once; of the paper's policies, random places the fewest, 22"
+        in text
     )
 
 
@@ -128,7 +133,7 @@ def test_slowdowns_are_compared_where_all_were_run() -> None:
         correct("8TB/nNnD", "fill", 0.5, mean_slowdown=2.0),
         correct("16TB/nNnD", "fill", 0.5, mean_slowdown=9.0),
     )
-    assert "mean slowdown over 1 pair of platform and rules is 2.000 (fill) and 3.000 (random)" in text
+    assert "mean slowdown of jobs over 1 pair of platform and rules is 2.000 (fill) and 3.000 (random)" in text
     assert "slowdown" not in said(correct("8TB/nNnD", "random", 0.5))
 
 
@@ -141,7 +146,7 @@ def test_comparisons_without_their_runs_are_left_out() -> None:
 
 def test_results_by_storallocs_rules_alone_say_so() -> None:
     text = said(run_rows("storalloc", "32TB/nNnD", "random", allocated_share=0.995))
-    assert "All that follows is as StorAlloc." in text
+    assert "All findings use the rules 'storalloc'." in text
     assert "32 TB with 200 GB blocks" in text
 
 

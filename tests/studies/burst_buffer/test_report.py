@@ -56,7 +56,7 @@ def test_the_report_needs_nothing_else(published: tuple[Path, dict[str, object]]
     assert not re.search(r'(src|href)="(?!data:image/png;base64,)', page)
     assert page.count("<figure") == len(list(out.glob("*.png"))) == 8
     assert "&#39;a &amp; b.yml&#39;" in page
-    assert "What changes between StorAlloc&#39;s own rules and the correct ones" in page
+    assert "Changes from StorAlloc&#39;s rules to the correct ones" in page
     assert "Table 5" in page
     sentences = [*document["conclusions"], *document["changes"]]  # type: ignore[misc]
     assert page.count("<li>") == len(sentences)

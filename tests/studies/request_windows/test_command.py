@@ -76,7 +76,7 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     assert {row["tuner"] for row in first["tuners"]} == {"epsilon-greedy:epsilon=0.1", "forebay"}
     assert {row["scheduler"] for row in first["schedulers"]} == {"fifo", "hbrr", "twins"}
     ran = forebay("study", "request-windows", *options, "--seed", 5)
-    assert ran.code == 2 and "holds a study with other settings (seed" in ran.err and ran.err.count("\n") == 1
+    assert ran.code == 2 and "holds a study with different settings (seed" in ran.err and ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

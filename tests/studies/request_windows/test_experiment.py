@@ -95,7 +95,7 @@ def test_a_lost_piece_is_made_again_the_same(folder: Path, small: RequestWindows
 
 
 def test_other_settings_are_not_mixed_in(folder: Path, small: RequestWindowsResults) -> None:  # noqa: ARG001
-    with pytest.raises(BadInput, match="other settings"):
+    with pytest.raises(BadInput, match="different settings"):
         run_study(replace(SMALL, seed=8), folder, workers=1, progress=quiet)
 
 

@@ -31,7 +31,7 @@ def test_the_study_is_run_and_told(forebay: Forebay, tmp_path: Path) -> None:
     options = ("--policy", "default,dca-io", "--repetitions", 2, "--noise-seeds", 2, "--workers", 1, "--out", out)
     ran = forebay("study", "striping", *options)
     assert (ran.code, ran.err) == (0, "")
-    assert "263 %" in ran.out and "What noise does to each policy" in ran.out
+    assert "263 %" in ran.out and "Effect of noise on each policy" in ran.out
     assert f"Report: {out / 'report.html'}" in ran.out
     assert {p.name for p in out.glob("*.png")} == {
         "figure-09-vpic-io.png",
@@ -85,7 +85,7 @@ def test_a_folder_with_another_study_is_not_mixed_up(forebay: Forebay, tmp_path:
     options = ("--policy", "default", "--no-noise", "--repetitions", 1, "--workers", 1, "--out", tmp_path)
     assert forebay("study", "striping", *options).code == 0
     ran = forebay("study", "striping", *options, "--seed", 5)
-    assert ran.code == 2 and "holds a study with other settings (seed" in ran.err
+    assert ran.code == 2 and "holds a study with different settings (seed" in ran.err
 
 
 @pytest.mark.usefixtures("short")

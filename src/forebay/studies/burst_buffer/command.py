@@ -21,12 +21,12 @@ def build(
     requests: Annotated[
         list[str] | None, typer.Option(help="theta-2020, or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]")
     ] = None,
-    grid: Annotated[Path | None, typer.Option(help="Platforms, policies and rules from a TOML file. [Table 3]")] = None,
+    grid: Annotated[Path | None, typer.Option(help="TOML file with platforms, policies and rules. [Table 3]")] = None,
     policy: Annotated[
-        str | None, typer.Option(help=f"Storage policies by commas; 'optimal' is the bound. [{_POLICIES}]")
+        str | None, typer.Option(help=f"Comma-separated storage policies; 'optimal' is the bound. [{_POLICIES}]")
     ] = None,
     rules: Annotated[
-        str | None, typer.Option("--as", help="Rules: 'correct', 'storalloc' to the letter, or 'both'. [both]")
+        str | None, typer.Option("--as", help="Rules: 'correct', 'storalloc' (StorAlloc's own) or 'both'. [both]")
     ] = None,
     feedback: Annotated[
         bool, typer.Option(help="Jobs take longer where they share bandwidth (rules: correct).")
@@ -43,7 +43,7 @@ def build(
     from forebay.studies.burst_buffer.experiment import BurstBufferStudy, paper_grid, read_grid
 
     if grid is not None and (policy or rules):
-        raise BadInput("--policy" if policy else "--as", "goes without --grid, which says that itself")
+        raise BadInput("--policy" if policy else "--as", "conflicts with --grid, which sets it too; remove one of them")
     rules = rules or "both"
     if rules not in (*MODES, "both"):
         raise BadInput("--as", f"must be correct, storalloc or both, not {rules!r}")

@@ -30,7 +30,7 @@ _OF_DISKS = ("node", "disk", "max_use", "mean_use", "max_allocations", "mean_all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Every policy on every platform, by every rule: 4 x 16 x 2 x 2 = 256 runs are Table 3."""
+    """Every policy on every platform under every set of rules: Table 3 has 4 x 16 x 2 x 2 = 256 runs."""
 
     platforms: tuple[Platform, ...]
     policies: tuple[str, ...]
@@ -38,7 +38,7 @@ class Block:
 
 
 def paper_grid(policies: Sequence[str], modes: Sequence[Mode]) -> tuple[Block, ...]:
-    """Table 3, and the heterogeneous platform of Table 4 with split requests."""
+    """Return the runs of Table 3, and those on the heterogeneous platform of Table 4 with split requests."""
     alike = tuple(reference_platform(name) for name in NAMES if name != HETEROGENEOUS)
     rules = tuple(
         Rules(mode=mode, split=split, tries=tries) for mode in modes for split in (0, SPLIT) for tries in (0, TRIES)
@@ -52,26 +52,26 @@ def paper_grid(policies: Sequence[str], modes: Sequence[Mode]) -> tuple[Block, .
 
 class _Block(Table):
     platforms: list[str]
-    """Platforms of the paper by name, or files."""
+    """Names of the paper's platforms, or files."""
     policies: list[str]
     """Storage policies; `optimal` is the bound."""
     split: list[Annotated[BytesWithUnit, Field(ge=1, le=1e18)] | Literal[False]] = Field(default=[float(SPLIT)])
-    """Above which sizes requests are split; false: none is."""
+    """Sizes above which requests are split; false: never."""
     requeue: list[bool] = Field(default=[False])
-    """Whether refused requests come again."""
+    """Whether refused requests are retried."""
     as_: list[Mode] = Field(default=["correct"], alias="as")
-    """The rules: `correct`, or StorAlloc's to the letter."""
+    """The rules: `correct`, or `storalloc` for StorAlloc's own."""
 
 
 class _Grid(Table):
     grid: list[_Block]
-    """Every combination of what it names is run; one table for each grid."""
+    """Each [[grid]] table runs every combination of its values."""
 
 
 def read_grid(path: Path) -> tuple[Block, ...]:
-    """A grid from the [[grid]] tables of a TOML file; docs/storage.md describes it."""
+    """Read the [[grid]] tables of a TOML file, which docs/storage.md describes."""
     blocks: list[Block] = []
-    runs = set()  # results tell them apart by these
+    runs = set()  # by the columns that identify a run in the results
     for index, parsed in enumerate(validate(path, load_toml(path), _Grid).grid):
         where = f"{path}: grid[{index}]"
         for key in ("platforms", "policies", "split", "requeue", "as_"):
@@ -90,11 +90,11 @@ def read_grid(path: Path) -> tuple[Block, ...]:
         )
         for platform, spec, rules in product(block.platforms, block.policies, block.rules):
             if (platform.name, spec, rules) in runs:
-                raise BadInput(where, f"{spec!r} on {platform.name!r} comes twice by the same rules")
+                raise BadInput(where, f"runs {spec!r} on {platform.name!r} twice with the same rules; remove one")
             runs.add((platform.name, spec, rules))
         blocks.append(block)
     if not blocks:
-        raise BadInput(f"{path}: grid", "there is none; add at least one [[grid]]")
+        raise BadInput(f"{path}: grid", "is empty; add at least one [[grid]] table")
     return tuple(blocks)
 
 
@@ -107,7 +107,7 @@ def _rules(where: str, mode: Mode, split: int, tries: int) -> Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurstBufferStudy(Study[StorageResults]):
-    """What to run. In mode "storalloc" only policies that StorAlloc has are run."""
+    """The runs of a study. Mode "storalloc" runs only the policies that StorAlloc has."""
 
     requests: Requests
     blocks: tuple[Block, ...]
@@ -129,7 +129,7 @@ class BurstBufferStudy(Study[StorageResults]):
         }
 
     def pieces(self) -> dict[str, tuple[Platform, Rules, tuple[str, ...]]]:
-        """By key: one platform by one set of rules, under all policies."""
+        """Return, by key, a platform, a set of rules, and the policies to run there."""
         return {
             f"block-{b}/platform-{p}/rules-{r}": (platform, rules, block.policies)
             for b, block in enumerate(self.blocks)
@@ -141,20 +141,20 @@ class BurstBufferStudy(Study[StorageResults]):
         return list(self.pieces())
 
     def check(self) -> None:
-        if not any(_goes_with(rules, spec) for _, rules, specs in self.pieces().values() for spec in specs):
-            raise BadInput("policies", f"none goes with as = 'storalloc', which has only {', '.join(PAPER_POLICIES)}")
+        if not any(_can_run(rules, spec) for _, rules, specs in self.pieces().values() for spec in specs):
+            raise BadInput("policies", f"StorAlloc has none of these; 'storalloc' needs {', '.join(PAPER_POLICIES)}")
 
     def run_piece(self, key: str) -> Rows:
-        """One platform by one set of rules under every policy: a ROW for each disk of each run."""
+        """Run every policy on one platform under one set of rules: a ROW for each disk of each run."""
         platform, rules, policies = self.pieces()[key]
         feedback = None if rules.letter else self.feedback
         rows = [np.zeros(0, dtype=ROW)]
-        for spec in (spec for spec in policies if _goes_with(rules, spec)):
+        for spec in (spec for spec in policies if _can_run(rules, spec)):
             if spec == OPTIMAL:
-                bound, asked = bound_of(platform, self.requests, rules), self.requests.bytes.sum()
-                numbers = {"disk": -1, "requests": len(self.requests), "sum_bytes": asked}
-                numbers |= {"allocated_bytes": bound.bytes, "allocated_share": bound.bytes / asked}
-                rows.append(_rows(platform, rules, spec, 1, numbers))
+                bound, total = bound_of(platform, self.requests, rules), self.requests.bytes.sum()
+                numbers = {"disk": -1, "requests": len(self.requests), "sum_bytes": total}
+                numbers |= {"allocated_bytes": bound.bytes, "allocated_share": bound.bytes / total}
+                rows.append(_make_rows(platform, rules, spec, 1, numbers))
             else:
                 seed = zlib.crc32(f"{self.seed} {key} {spec}".encode())
                 run = run_storage(platform, self.requests, find("storage", spec), rules, feedback=feedback, seed=seed)
@@ -164,7 +164,7 @@ class BurstBufferStudy(Study[StorageResults]):
                 disks["disk_capacity"] = [disk["capacity"] for disk in outcome["disks"]]
                 disks["kind"] = [str(disk.fields.get("kind", "")) for disk in platform.disks]
                 numbers = outcome | split | (outcome["jobs"] or {}) | disks
-                rows.append(_rows(platform, rules, outcome["policy"], len(platform.disks), numbers))
+                rows.append(_make_rows(platform, rules, outcome["policy"], len(platform.disks), numbers))
         return np.concatenate(rows)
 
     def collect(self, pieces: Store) -> StorageResults:
@@ -174,13 +174,13 @@ class BurstBufferStudy(Study[StorageResults]):
         )
 
 
-def _goes_with(rules: Rules, spec: str) -> bool:
-    """By StorAlloc's rules only its own policies; the bound is for what is really stored."""
+def _can_run(rules: Rules, spec: str) -> bool:
+    """Whether the rules admit the policy: StorAlloc's rules admit only its own policies, and not the bound."""
     return not rules.letter or spec in PAPER_POLICIES
 
 
-def _rows(platform: Platform, rules: Rules, policy: str, count: int, numbers: Mapping[str, Any]) -> Rows:
-    """Rows with these numbers, and nan or nothing where there are none."""
+def _make_rows(platform: Platform, rules: Rules, policy: str, count: int, numbers: Mapping[str, Any]) -> Rows:
+    """Return rows with these numbers; a column without a number is nan or empty."""
     of_run = {"platform": platform.name, "layout": layout_of(platform.name), "capacity": platform.capacity}
     of_run |= {"policy": policy} | {name: getattr(rules, name) for name in ("mode", "split", "tries", "interval")}
     rows = np.zeros(count, dtype=ROW)

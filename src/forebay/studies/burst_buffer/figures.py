@@ -1,4 +1,4 @@
-"""The figures, by their numbers in Monniot et al. 2023, and what feedback adds."""
+"""The figures, by their numbers in Monniot et al. 2023, and one for feedback."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import cycle, product
@@ -23,9 +23,9 @@ from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS
 
 _MOST = "most allocations at once"
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
-_GOLDEN = 0.6180339887  # multiples of it, less their whole parts, are spread evenly however many there are
+_GOLDEN = 0.6180339887  # the fractional parts of its multiples are spread evenly, however many there are
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-_MOST_MARKED = 80  # runs in a panel; above their bars there is no room for markers
+_MOST_MARKED = 80  # runs in a panel; with more, the bars leave no room for markers
 _MOST_COLUMNS, _MOST_PANELS, _MOST_PLATFORMS = 6, 4, 40
 _MOST_LAYOUTS_NAMED, _MOST_NODES_NAMED = 10, 12
 _BOUND: Style = {"color": LOOKS["storage"]["optimal"].colour, "linewidth": 1.5}
@@ -39,7 +39,7 @@ Draw = Callable[..., None]
 
 
 def figures_of(results: StorageResults) -> Iterator[Sketch]:
-    """Each figure that has runs to show, by both sets of rules where both were run."""
+    """Yield each figure that has runs to show, under both sets of rules where both were run."""
     values = {
         "split": size(results.split),
         "splitting": describe_splitting(results.split),
@@ -54,8 +54,8 @@ def figures_of(results: StorageResults) -> Iterator[Sketch]:
     return sketch_each(__file__, (shares, *of_disks, missed_requests, by_node, by_kind, slowdowns), results, **values)
 
 
-def some_of(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
-    """The wanted ones that are there, else all; of very many a few, evenly chosen."""
+def choose_columns(capacities: Sequence[int], wanted: Sequence[int] = ()) -> list[int]:
+    """Return the wanted capacities that exist, or else all; of too many, a few at even distances."""
     shown = [c for c in wanted if c in capacities] or list(capacities)
     if len(shown) <= _MOST_COLUMNS:
         return shown
@@ -72,7 +72,7 @@ def _title(mode: str) -> str:
 
 def shares(results: StorageResults) -> Figure:
     """Figure 4: a column for each capacity, a row for each splitting and mode, a bar for each run."""
-    columns = some_of(results.capacities)
+    columns = choose_columns(results.capacities)
     rows = [(s, m) for s in results.splits for m in results.modes if select(results.alike, split=s, mode=m).size]
     looks = _looks(results)
     labels = dict.fromkeys(_label(run) for run in results.alike)
@@ -84,7 +84,7 @@ def shares(results: StorageResults) -> Figure:
     if (results.alike["tries"] > 0).any() and (results.alike["tries"] == 0).any():
         legend.append(Patch(facecolor="#888888", label="with requeueing", **_REQUEUED))
     if results.bounds.size:
-        legend.append(Line2D([], [], label="no policy can do better", **_BOUND))
+        legend.append(Line2D([], [], label="upper bound", **_BOUND))
     for name in layouts[:_MOST_LAYOUTS_NAMED]:
         how: Style = {"linestyle": "none", "markersize": 3.5, "color": INK, "marker": marks[name]}
         legend.append(Line2D([], [], label=printable(name), **how))
@@ -108,7 +108,7 @@ def shares(results: StorageResults) -> Figure:
 
 def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look], marks: Mapping[str, str]) -> None:
     percent = 100 * np.nan_to_num(runs["allocated_share"])
-    # Runs that serve the same but for rounding are shown policy by policy.
+    # Runs whose shares differ only by rounding are shown policy by policy.
     order = np.lexsort((runs["platform"], runs["tries"], runs["policy"], percent.round(1)))
     runs, percent = runs[order], percent[order]
     for name, look in looks.items():
@@ -130,30 +130,28 @@ def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look]
 
 
 def _label(run: Any) -> str:
-    """The run's layout, or the name of a platform that has none of the paper's."""
+    """Return the layout of the run, or the name of a platform that is not one of the paper's."""
     return str(run["layout"]) or str(run["platform"])
 
 
 def _describe_range(results: StorageResults) -> str:
-    """What is served from least to most, at the capacity for comparisons."""
+    """Describe the range of the shares served at the compared capacity."""
     parts = []
     for mode in results.modes:
         percent = 100 * results.compared_runs(mode, capacity=results.capacity)["allocated_share"]
         if percent.size:
-            how = "by the correct rules" if mode == CORRECT else _title(mode)
+            how = "under the correct rules" if mode == CORRECT else _title(mode)
             parts.append(f"{percent.min():.1f} to {percent.max():.1f} % {how}")
     if not parts:
         return ""
-    return (
-        f" With {size(results.capacity)}, {describe_splitting(results.split)} and without 1N1D: {' and '.join(parts)}."
-    )
+    return f" With {size(results.capacity)}, {describe_splitting(results.split)}, 1N1D excluded: {' and '.join(parts)}."
 
 
 def missed_requests(results: StorageResults) -> Figure:
     """Figure 9: of all runs of a policy at a capacity, the one that served the fewest split requests."""
     runs = select(results.alike, split=results.split)
     looks = _looks(results)
-    columns = some_of(sorted(distinct(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
+    columns = choose_columns(sorted(distinct(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
     modes = [m for m in results.modes if results.split and select(runs, mode=m).size]
     names = list(study.by_policy(runs, list(looks)))
     counts = {(m, c): results.missed_requests(m, c) for m, c in product(modes, columns)}
@@ -171,14 +169,14 @@ def missed_requests(results: StorageResults) -> Figure:
         name_groups(axes, names if mode == modes[-1] else [])
 
     legend = [
-        Patch(color="#666666", label="failed: accepted, but the space was not there"),
+        Patch(color="#666666", label="failed: accepted, but space was missing"),
         Patch(facecolor="#66666640", edgecolor="#666666", label="refused", **_HATCHED),
     ]
     return _draw_capacities(modes, columns, draw, ylabel="split requests", height=1.9, legend=legend)
 
 
 def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, **layout: Any) -> Figure:
-    """A row for each set of rules, a column for each capacity."""
+    """Draw a row of panels for each set of rules, with a column for each capacity."""
     return draw_panels(
         product(modes, columns),
         draw,
@@ -189,7 +187,7 @@ def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, *
 
 
 def slowdowns(results: StorageResults) -> Figure:
-    """Mean slowdown of the jobs by platform and policy, a panel for each splitting."""
+    """Draw the mean slowdown of jobs by platform and policy, a panel for each splitting."""
     every = results.runs
     every = every[np.isfinite(every["mean_slowdown"]) & (every["policy"] != study.OPTIMAL)]
     looks = _looks(results)
@@ -203,9 +201,9 @@ def slowdowns(results: StorageResults) -> Figure:
             y = [platforms.index(platform) for platform in rows["platform"].tolist()]
             axes.plot(100 * (rows["mean_slowdown"] - 1), y, **look.style() | {"linestyle": "none", "markersize": 5})
         axes.set_yticks(range(len(platforms)), [printable(p, 28) for p in platforms])
-        axes.set(xlabel="mean slowdown, % over none", ylim=(len(platforms) - 0.5, -0.5))
+        axes.set(xlabel="mean slowdown (% longer than without I/O)", ylim=(len(platforms) - 0.5, -0.5))
         axes.margins(x=0.08)
-        if (runs["mean_slowdown"] > 1).all():  # from percents to hundreds of them
+        if (runs["mean_slowdown"] > 1).all():  # values range from single percents to hundreds
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_minor_locator(NullLocator())
@@ -222,8 +220,8 @@ def slowdowns(results: StorageResults) -> Figure:
 
 
 def disk_use(results: StorageResults) -> Figure:
-    """Figure 5: the fullest that each disk ever was."""
-    columns = some_of(sorted(distinct(results.compared_runs(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
+    """Figure 5: the maximum use of each disk."""
+    columns = choose_columns(sorted(distinct(results.compared_runs(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
     modes = [m for m in results.modes if any(results.compared_disks(m, c) for c in columns)]
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
@@ -247,7 +245,7 @@ def fairness(results: StorageResults) -> Figure:
 
 
 def _draw_both_metrics(columns: Collection[str], draw: Draw, *, title: Callable[[str], str], **layout: Any) -> Figure:
-    """A row for the mean and one for the maximum number of allocations; only the first has titles."""
+    """Draw a row for the mean and one for the maximum number of allocations; only the first has titles."""
     return draw_panels(
         product(METRICS, columns),
         draw,
@@ -259,7 +257,7 @@ def _draw_both_metrics(columns: Collection[str], draw: Draw, *, title: Callable[
 
 
 def _compared_looks(results: StorageResults) -> dict[str, Look]:
-    """Of the policies that are compared."""
+    """Return the looks of the compared policies."""
     looks = _looks(results)
     return {name: looks[name] for name in study.by_policy(results.compared_runs(), results.policies)}
 
@@ -267,7 +265,7 @@ def _compared_looks(results: StorageResults) -> dict[str, Look]:
 def _draw_strips(
     axes: Axes, looks: Mapping[str, Look], samples: Mapping[str, Floats], *, named: bool, sigma: bool = False
 ) -> None:
-    """Side by side for each look a dot for each value, a line for their mean and, if wanted, their deviation."""
+    """Draw a strip for each policy: a dot for each value, a line for the mean and, if wanted, the deviation."""
     for position, (name, look) in enumerate(looks.items()):
         if name not in samples:
             continue
@@ -286,16 +284,16 @@ def _draw_strips(
 
 
 def _describe_full(results: StorageResults) -> str:
-    """Who filled a disk to the last byte at the capacity for comparisons."""
+    """Name the policies that filled a disk to the last byte at the compared capacity."""
     parts = []
     for mode in (mode for mode in results.modes if results.compared_disks(mode)):
         full = [name for name, use in results.samples(mode, "max_use").items() if use.max() >= 1]
         parts.append(f"{join_names(full) or 'no policy'} ({_title(mode)})")
-    return f" With {size(results.capacity)}, disks get full under {' and under '.join(parts)}." if parts else ""
+    return f" With {size(results.capacity)}, disks fill up under {' and under '.join(parts)}." if parts else ""
 
 
 def mean_effects(results: StorageResults, metric: str = METRICS[0]) -> Figure:
-    """Figure 7: how much the choice of a policy does to the mean, as Cohen's d."""
+    """Figure 7: the effect of the policy on the mean, as Cohen's d."""
     tables = [(mode, *study.cohens_table(results, metric, mode)) for mode in results.modes]
     tables = [(mode, names, table) for mode, names, table in tables if len(names) > 1]
     most = max((len(names) for _, names, _ in tables), default=0)
@@ -350,7 +348,7 @@ def by_node(results: StorageResults) -> Figure:
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
 
-    legend = [Patch(color=colour, label=printable(_kind(kind))) for kind, colour in colours.items()]
+    legend = [Patch(color=colour, label=printable(_kind_label(kind))) for kind, colour in colours.items()]
     ylabel = ("mean allocations", "most allocations\nat once")
     return _draw_both_metrics(runs, draw, title=printable, ylabel=ylabel, height=1.7, legend=legend)
 
@@ -369,44 +367,44 @@ def by_kind(results: StorageResults) -> Figure:
     figure = draw_panels(
         product(disks, kinds),
         draw,
-        title=lambda mode, kind: f"{printable(_kind(kind))}, {_title(mode)}",
+        title=lambda mode, kind: f"{printable(_kind_label(kind))}, {_title(mode)}",
         ylabel=_MOST,
         columns=len(kinds),
         height=2.0,
         sharey=True,
     )
     if figure.axes:
-        figure.axes[0].set_ylim(bottom=0)  # of all panels, and only now: it ends the search for the top
+        figure.axes[0].set_ylim(bottom=0)  # for all panels; only now, because it fixes the upper limit too
     return figure
 
 
 def _shown_runs(results: StorageResults) -> dict[str, Rows]:
-    """By title: the disks of one run of the paper's policy in each mode, and of forebay's."""
+    """Return, by title, the disks of one run of the paper's policy in each mode, and of one of forebay's."""
     shown = {}
     for mode in results.modes if results.mixed else ():
         disks = results.mixed_disks(mode)
         for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
-            # Without requeueing, as in the paper, if there is such a run.
+            # Prefer a run without requeueing, as in the paper.
             first = disks[name][np.argmin(disks[name]["tries"])]
             shown[f"{name}, {_title(mode)}"] = select(disks[name], tries=first["tries"], interval=first["interval"])
     return dict(list(shown.items())[:_MOST_PANELS])
 
 
 def _colour_kinds(runs: Mapping[str, Rows]) -> dict[str, str]:
-    """A colour for each kind of disk."""
+    """Choose a colour for each kind of disk."""
     kinds = dict.fromkeys(kind for disks in runs.values() for kind in distinct(disks, "kind"))
     return dict(zip(kinds, cycle(_KIND_COLOURS), strict=False))
 
 
-def _kind(kind: str) -> str:
+def _kind_label(kind: str) -> str:
     return kind or "other disk"
 
 
 def _describe_most(results: StorageResults) -> str:
-    """The most allocations at once on any disk of each kind, in the runs of Figure 10."""
+    """Describe the most allocations at once on a disk of each kind, in the runs of Figure 10."""
     parts = []
     runs = _shown_runs(results)
     for title, rows in runs.items():
         most = {kind: finite(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in _colour_kinds(runs)}
-        parts.append(f"{join_names([f'{m:.0f} on any {_kind(k)}' for k, m in most.items()])} ({title})")
+        parts.append(f"{join_names([f'{m:.0f} on any {_kind_label(k)}' for k, m in most.items()])} ({title})")
     return f" At most {'; '.join(parts)}."

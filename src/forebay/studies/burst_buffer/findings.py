@@ -1,11 +1,11 @@
-"""The findings, computed from the results: sentences about the correct rules, unless only others were run."""
+"""The findings, computed from the results. They describe the correct rules unless only StorAlloc's were run."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from forebay.model.units import plural
-from forebay.show.phrases import MODES, compare, join_names, number, percent, size, span
+from forebay.show.phrases import compare, join_names, number, percent, size, span
 from forebay.show.report import Details, Report, Section
 from forebay.show.rows import Floats, Rows, distinct, records, select
 from forebay.studies.burst_buffer import results as study
@@ -15,39 +15,39 @@ from forebay.studies.burst_buffer.tables import disk_records, effects_table, run
 
 _SAME_RUN = ["platform", "split", "tries", "interval"]
 _AFTER_AND_BEFORE = (CORRECT, study.STORALLOC)
-_COUNTED = "The column 'served' counts requests; 'optimal' is not a run but what no policy can exceed."
+_COUNTED = "The column 'served' counts requests; 'optimal' is not a run but the upper bound of all policies."
 
 
 def conclusions(results: StorageResults) -> list[str]:
-    """A comparison whose runs are missing is left out."""
+    """Return the findings as sentences. A comparison that lacks runs is left out."""
     sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _misses, _mixed_platform)
     count = int((results.runs["policy"] != study.OPTIMAL).sum())
-    rules = "" if results.mode == CORRECT else f" All that follows is {MODES.get(results.mode, results.mode)}."
+    rules = "" if results.mode == CORRECT else f" All findings use the rules {results.mode!r}."
     first = f"{results.origin}; {plural(count, 'run')}.{rules}"
     return [first, *(sentence for part in (*sizes, *disks, _forebay, _slowdown) for sentence in part(results))]
 
 
 def changes(results: StorageResults) -> list[str]:
-    """A sentence for each of Figures 4 to 9, from StorAlloc's own rules to the correct ones."""
+    """Return a sentence for each of Figures 4 to 9: what changes from StorAlloc's rules to the correct ones."""
     if not set(_AFTER_AND_BEFORE) <= set(results.modes):
         return []
     parts = (_shares_change, _disks_change, _effects_change, _missed_change)
     return [sentence for part in parts for sentence in part(results)]
 
 
-def _fit(results: StorageResults) -> Rows:
-    """Runs of any platform but the baseline, with requests split in any way, that serve 99 % without requeueing."""
+def _sufficient_runs(results: StorageResults) -> Rows:
+    """Return the runs without requeueing that serve 99 %, on any platform but the baseline and with any splitting."""
     runs = study.without_baseline(select(results.runs, mode=results.mode))
     runs = study.without_requeueing(runs[runs["policy"] != study.OPTIMAL])
     return runs[runs["allocated_share"] >= ENOUGH]
 
 
 def _smallest(results: StorageResults) -> Iterator[str]:
-    """The smallest platform that serves 99 %, under the policy that serves most there."""
-    fit = _fit(results)
-    if fit.size:
-        best = min(fit, key=lambda run: (run["capacity"], -run["allocated_share"]))
-        how = f"{size(best['split'])} blocks" if best["split"] else "requests that are not split"
+    """Name the smallest platform that serves 99 %, and the policy that serves most there."""
+    sufficient = _sufficient_runs(results)
+    if sufficient.size:
+        best = min(sufficient, key=lambda run: (run["capacity"], -run["allocated_share"]))
+        how = f"{size(best['split'])} blocks" if best["split"] else "unsplit requests"
         yield (
             f"The smallest platform studied that serves at least {100 * ENOUGH:g} % of the bytes is {best['platform']} "
             f"({size(best['capacity'])}), with {best['policy']} and {how}: {percent(best['allocated_share'])}."
@@ -55,39 +55,39 @@ def _smallest(results: StorageResults) -> Iterator[str]:
 
 
 def _sizing(results: StorageResults) -> Iterator[str]:
-    """The least capacity that serves 99 %, and what the next smaller one serves."""
+    """Name the least capacity that serves 99 %, and what the next smaller one serves."""
     runs = results.compared_runs(results.mode)
     plain, requeued = study.without_requeueing(runs), runs[runs["tries"] > 0]
     enough, again = study.enough_of(plain), study.enough_of(requeued)
-    if not runs.size or (enough is None and _fit(results).size):
+    if not runs.size or (enough is None and _sufficient_runs(results).size):
         return
     if enough is None:
         best = plain[np.argmax(plain["allocated_share"])]
         text = (
-            f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {results.blocks} and without {BASELINE}; the "
+            f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {results.blocks} ({BASELINE} excluded); the "
             f"most is {percent(best['allocated_share'])} with {best['policy']} and {size(best['capacity'])}"
         )
     else:
         text = (
-            f"{size(enough)} {results.blocks} and without {BASELINE} serve at least {100 * ENOUGH:g} % of the bytes "
-            f"under {_able(select(plain, capacity=enough))}"
+            f"{size(enough)} {results.blocks} ({BASELINE} excluded) serves at least {100 * ENOUGH:g} % of the bytes "
+            f"under {_sufficient_policies(select(plain, capacity=enough))}"
         )
         smaller = max((c for c in distinct(plain, "capacity") if c < enough), default=None)
         if smaller is not None:
-            text += f"; {size(smaller)} serve {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
+            text += f"; {size(smaller)} serves {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
     if again is not None and again != enough and plain.size < runs.size:
-        text += f". With requeueing {size(again)} do under {_able(select(requeued, capacity=again))}"
+        text += f". With requeueing, {size(again)} does under {_sufficient_policies(select(requeued, capacity=again))}"
     yield f"{text}."
 
 
-def _able(runs: Rows) -> str:
-    """Who serves 99 % in every layout, with the least share of each."""
+def _sufficient_policies(runs: Rows) -> str:
+    """Name the policies that serve 99 % in every layout, each with its least share."""
     least = {name: rows["allocated_share"].min() for name, rows in study.by_policy(runs).items()}
     return join_names(f"{name} ({percent(share)})" for name, share in least.items() if share >= ENOUGH)
 
 
 def _splitting(results: StorageResults) -> Iterator[str]:
-    """The best policy with and without, at every capacity where both were run."""
+    """Compare the best policy with and without splitting, at every capacity that has both."""
     runs = study.without_requeueing(select(study.without_baseline(results.alike), mode=results.mode))
     parts = []
     for capacity in sorted(distinct(runs, "capacity")):
@@ -95,12 +95,12 @@ def _splitting(results: StorageResults) -> Iterator[str]:
         if results.split and whole.size and split.size:
             parts.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
     if parts:
-        best = f"what the best policy serves without {BASELINE}"
-        yield f"Splitting at {size(results.split)} brings {best} {join_names(parts)}."
+        share = f"the share that the best policy serves ({BASELINE} excluded)"
+        yield f"Splitting at {size(results.split)} changes {share} {join_names(parts)}."
 
 
 def _requeueing(results: StorageResults) -> Iterator[str]:
-    """Runs that had anything to requeue against the same without."""
+    """Compare the runs that requeued a request with the same runs without requeueing."""
     runs = select(results.alike, mode=results.mode)
     same = ["platform", "policy", "split"]
     before = {run[same].item(): float(run["allocated_share"]) for run in select(runs, tries=0)}
@@ -110,16 +110,16 @@ def _requeueing(results: StorageResults) -> Iterator[str]:
         gains = [100 * (float(run["allocated_share"]) - share) for run, share in changed]
         run, share = changed[int(np.argmax(gains))]
         yield (
-            f"In {len(changed)} of {plural(len(pairs), 'run')} with requeueing something was requeued; the share "
+            f"In {len(changed)} of {plural(len(pairs), 'run')} with requeueing, requests were requeued; the share "
             f"served changes by {min(gains):+.2f} to {max(gains):+.2f} points, most with {run['policy']} on "
             f"{run['platform']} (from {percent(share)} to {percent(run['allocated_share'])})."
         )
     elif pairs:
-        yield f"Nothing was requeued in {plural(len(pairs), 'run')} with requeueing."
+        yield f"No request was requeued in {plural(len(pairs), 'run')} with requeueing."
 
 
 def _layouts(results: StorageResults) -> Iterator[str]:
-    """How far apart the layouts of one capacity are under each policy, with split requests."""
+    """Give the largest difference between layouts of the same capacity under each policy, with split requests."""
     runs = results.compared_runs(results.mode)
     runs = runs[runs["layout"] != ""]
     layouts = distinct(runs, "layout")
@@ -129,31 +129,31 @@ def _layouts(results: StorageResults) -> Iterator[str]:
             alike = (select(rows, capacity=c, tries=t) for c, t in distinct(rows, "capacity", "tries"))
             spreads.append(f"{100 * max(np.ptp(group['allocated_share']) for group in alike):.2f} ({name})")
         yield (
-            f"With split requests the layouts {join_names(layouts)} of one capacity differ in the share served by at "
-            f"most {join_names(spreads)} points."
+            f"With split requests, layouts of the same capacity ({join_names(layouts)}) differ in the share served by "
+            f"at most {join_names(spreads)} points."
         )
 
 
 def _disks(results: StorageResults) -> Iterator[str]:
-    """How full disks get, and how many allocations are on each."""
+    """Describe how full disks get, and how many allocations each holds."""
     columns = ("max_use", "mean_use", *METRICS)
     fullest, use, mean, most = (results.samples(results.mode, column) for column in columns)
     if fullest:
-        parts = [f"{name} {100 * values.max():.1f} %" for name, values in fullest.items()]
+        parts = [f"{100 * values.max():.1f} % ({name})" for name, values in fullest.items()]
         full = np.concatenate([use.get(name, np.zeros(0)) for name in fullest])
         after = f", while disks are {100 * full.mean():.2f} % full on average" if full.size else ""
-        yield f"At {results.where} the fullest disks reach {join_names(parts)} of their capacity{after}."
+        yield f"At {results.where}, the fullest disk reaches {join_names(parts)} of its capacity{after}."
     spread = [f"{values.std(ddof=1):.3f} ({name})" for name, values in mean.items() if values.size > 1]
     if spread:
         deviations = f"a standard deviation of {join_names(spread)}"
         yield f"The mean number of allocations per disk at {results.where} has {deviations}."
     if most:
         crowds = join_names(f"{span(values, 0)} ({name})" for name, values in most.items())
-        yield f"The most allocations at once on a disk are {crowds}."
+        yield f"The maximum number of allocations at once on a disk is {crowds}."
 
 
 def _effects(results: StorageResults) -> Iterator[str]:
-    """Cohen's d of the paper's recommended policy against the others."""
+    """Give Cohen's d of the policy that the paper recommends against the others."""
     samples = results.samples(results.mode, METRICS[1])
     best = samples.pop(BEST, np.zeros(0))
     effects = {name: study.cohens_d(best, values) for name, values in samples.items()}
@@ -166,7 +166,7 @@ def _effects(results: StorageResults) -> Iterator[str]:
 
 
 def _misses(results: StorageResults) -> Iterator[str]:
-    """Split requests that failed or were refused, at every capacity."""
+    """Count the split requests that failed or were refused, at every capacity."""
     parts, none = [], []
     for capacity in results.capacities if results.split else ():
         counts = results.missed_requests(results.mode, capacity)
@@ -182,7 +182,7 @@ def _misses(results: StorageResults) -> Iterator[str]:
 
 
 def _mixed_platform(results: StorageResults) -> Iterator[str]:
-    """What is served on the platform with several kinds of disks, and which kind holds it."""
+    """Give the share served on the platform with several kinds of disks, and the share that the fast kind holds."""
     every = results.mixed_disks(results.mode) if results.mixed else {}
     if not every:
         return
@@ -195,12 +195,12 @@ def _mixed_platform(results: StorageResults) -> Iterator[str]:
         held = np.nan_to_num(rows["mean_use"]) * rows["disk_capacity"]
         if held.sum() > 0:
             parts.append(f"{percent(held[rows['kind'] == fast].sum() / held.sum())} ({name})")
-    after = f"; of what is held there, weighted by time, {fast} disks have {join_names(parts)}" if parts else ""
-    yield f"On {results.mixed} the share served is {join_names(shares)}{after}."
+    after = f"; averaged over time, {fast} disks hold {join_names(parts)} of the stored bytes" if parts else ""
+    yield f"On {results.mixed}, the share served is {join_names(shares)}{after}."
 
 
 def _forebay(results: StorageResults) -> Iterator[str]:
-    """forebay against the best of the paper's policies, and against the bound."""
+    """Compare forebay with the best of the paper's policies, and with the bound."""
     runs = study.without_requeueing(results.compared_runs(results.mode))
     same = ["mode", *_SAME_RUN]
     bounds = {bound[same].item(): float(bound["allocated_share"]) for bound in results.bounds}
@@ -212,22 +212,22 @@ def _forebay(results: StorageResults) -> Iterator[str]:
         if FOREBAY in shares and best:
             limits = [bounds.get(run[same].item(), np.nan) for run in policies[FOREBAY]]
             bound = sum(limits) / len(limits)
-            limit = "" if np.isnan(bound) else f"; no policy above {percent(bound, 2)}"
+            limit = "" if np.isnan(bound) else f"; upper bound: {percent(bound, 2)}"
             others = f"({best}: {percent(shares[best], 2)}{limit})"
             parts.append(f"{percent(shares[FOREBAY], 2)} with {size(capacity)} {others}")
     if parts:
-        yield f"Averaged over the layouts without {BASELINE}, forebay serves {join_names(parts)}."
+        yield f"Averaged over all layouts but {BASELINE}, forebay serves {join_names(parts)}."
     crowds = {name: most.max() for name, most in results.samples(results.mode, METRICS[1]).items()}
     best = min((name for name in study.PAPER_POLICIES if name in crowds), key=crowds.__getitem__, default="")
     if FOREBAY in crowds and best:
         yield (
-            f"At {results.where} forebay has at most {crowds[FOREBAY]:.0f} allocations at once on a disk; "
-            f"of the paper's policies {best} has the least, {crowds[best]:.0f}."
+            f"At {results.where}, forebay places at most {crowds[FOREBAY]:.0f} allocations on a disk at once; "
+            f"of the paper's policies, {best} places the fewest, {crowds[best]:.0f}."
         )
 
 
 def _slowdown(results: StorageResults) -> Iterator[str]:
-    """With feedback, the mean slowdown of each policy over the runs that all of them have."""
+    """Give the mean slowdown of each policy with feedback, over the runs that all policies have."""
     runs = select(results.runs, mode=results.mode)
     runs = runs[np.isfinite(runs["mean_slowdown"]) & (runs["policy"] != study.OPTIMAL)]
     tables = {
@@ -239,7 +239,7 @@ def _slowdown(results: StorageResults) -> Iterator[str]:
         means = {name: sum(table[key] for key in common) / len(common) for name, table in tables.items()}
         parts = [f"{mean:.3f} ({name})" for name, mean in sorted(means.items(), key=lambda item: item[1])]
         over = f"{plural(len(common), 'pair')} of platform and rules"
-        yield f"With feedback the jobs' mean slowdown over {over} is {join_names(parts)}."
+        yield f"With feedback, the mean slowdown of jobs over {over} is {join_names(parts)}."
 
 
 def _shares_change(results: StorageResults) -> Iterator[str]:
@@ -251,32 +251,32 @@ def _shares_change(results: StorageResults) -> Iterator[str]:
         if all(values.size for values in shares):
             parts.append(f"{compare(*(f'{span(values)} %' for values in shares))} with {size(capacity)}")
     if parts:
-        where = f"{results.blocks} and without {BASELINE}"
-        yield f"Figure 4: {where}, what is served net of parts taken back is {join_names(parts)}."
+        where = f"{results.blocks} ({BASELINE} excluded)"
+        yield f"Figure 4: {where}, the share served, less the parts taken back, is {join_names(parts)}."
 
 
 def _disks_change(results: StorageResults) -> Iterator[str]:
     use, mean, most = (_pair_samples(results, metric) for metric in ("max_use", *METRICS))
     full = [f"{name} {compare(*(f'{100 * (v >= 1).mean():.0f} %' for v in pair))}" for name, pair in use.items()]
     if full:
-        yield f"Figure 5: at {results.where} this part of the disks was full at some time: {join_names(full)}."
+        yield f"Figure 5: at {results.where}, this share of the disks was full at some time: {join_names(full)}."
     spread = []
     for name in (name for name in mean if name in most):
         if all(values.size > 1 for values in (*mean[name], *most[name])):
             of_mean = compare(*(f"{values.std(ddof=1):.3f}" for values in mean[name]))
             spread.append(f"{name} {of_mean} and {compare(*(f'{values.std(ddof=1):.2f}' for values in most[name]))}")
     if spread:
-        yield f"Figure 6: the standard deviations of mean and of maximum allocations per disk are {'; '.join(spread)}."
+        yield f"Figure 6: standard deviations of mean and maximum allocations per disk: {'; '.join(spread)}."
 
 
 def _pair_samples(results: StorageResults, metric: str) -> dict[str, tuple[Floats, Floats]]:
-    """By policy, what is known of the disks by the correct rules and by StorAlloc's, where there are both."""
+    """Return, by policy, the metric's values under the correct rules and under StorAlloc's, where both are known."""
     after, before = (results.samples(mode, metric) for mode in _AFTER_AND_BEFORE)
     return {name: (after[name], values) for name, values in before.items() if name in after}
 
 
 def _effects_change(results: StorageResults) -> Iterator[str]:
-    """The strongest effect on the mean, and best-bandwidth against the others for the maximum."""
+    """Give the strongest effect on the mean, and the effect of best-bandwidth on the maximum."""
     parts = []
     for names, table in _common_effects(results, METRICS[0]):
         if len(names) > 1:
@@ -296,7 +296,7 @@ def _effects_change(results: StorageResults) -> Iterator[str]:
 
 
 def _common_effects(results: StorageResults, metric: str) -> list[tuple[list[str], Floats]]:
-    """Cohen's d by the correct rules and by StorAlloc's, among the policies that have both."""
+    """Return Cohen's d under the correct rules and under StorAlloc's, for the policies that have both."""
     tables = [study.cohens_table(results, metric, mode) for mode in _AFTER_AND_BEFORE]
     common = set.intersection(*(set(names) for names, _ in tables))
     kept = [[i for i, name in enumerate(names) if name in common] for names, _ in tables]
@@ -313,7 +313,7 @@ def _missed_change(results: StorageResults) -> Iterator[str]:
             moved = join_names(f"{name} {compare(*map(study.describe_missed, pair))}" for name, pair in pairs.items())
             parts.append(f"with {size(capacity)} {moved}")
     if parts:
-        yield f"Figure 9: at most so many split requests failed or were refused in one run: {'; '.join(parts)}."
+        yield f"Figure 9: the most split requests that failed or were refused in one run: {'; '.join(parts)}."
 
 
 def make_report(results: StorageResults) -> Report:
@@ -322,8 +322,8 @@ def make_report(results: StorageResults) -> Report:
     return Report(
         about=f"{results.origin}; every policy on every platform, after Monniot et al. 2023, section 5.",
         findings=[
-            Section("What came out", sentences),
-            Section("What changes between StorAlloc's own rules and the correct ones", changed),
+            Section("Findings", sentences),
+            Section("Changes from StorAlloc's rules to the correct ones", changed),
         ],
         records=files,
         document={

@@ -21,7 +21,7 @@ LAYOUTS = ("nNnD", "nN1D", "1NnD", "1N1D")
 
 
 def layout_of(platform: str) -> str:
-    """The paper's name of a layout, if the platform is one of the paper's.
+    """Return the paper's name for the layout, or "" if the platform is not one of the paper's.
 
     >>> layout_of("32TB/nN1D")
     'nN1D'
@@ -31,49 +31,49 @@ def layout_of(platform: str) -> str:
 
 
 STORALLOC, CORRECT = "storalloc", "correct"
-BASELINE = "1N1D"  # one disk of everything: what the paper leaves out of all comparisons of disks
+BASELINE = "1N1D"  # one node with one disk; the paper excludes it from all comparisons of disks
 BEST = "best-bandwidth"
 FOREBAY = "forebay"
 PAPER_POLICIES = ("random", "round-robin", "worst-fit", BEST)
 METRICS = ("mean_allocations", "max_allocations")
-ENOUGH = 0.99  # of the bytes: a capacity that serves them counts as large enough
+ENOUGH = 0.99  # share of the bytes that a capacity must serve to count as large enough
 _FOCUS = 32 * 10**12
 
 
 @dataclass(frozen=True)
 class StorageResults:
-    """All runs of a study, and which of them the figures and sentences of Monniot et al. 2023 compare."""
+    """All runs of a study, and the selections of them that Monniot et al. 2023 compare."""
 
-    origin: str  # whose requests, in words
+    origin: str  # where the requests come from, in words
     requests: int
     settings: Mapping[str, object]
     rows: Rows  # of type ROW
 
     @cached_property
     def runs(self) -> Rows:
-        """The first row of every run, without its disk; `optimal` among them."""
+        """One row for every run, without the columns of its disks; includes `optimal`."""
         runs = self.rows[_RUN]
         _, first = np.unique(self.rows[list(KEY)], return_index=True)
         return runs[np.sort(first)]
 
     @cached_property
     def policies(self) -> list[str]:
-        """In the order in which they were asked for, without `optimal`."""
+        """All policies but `optimal`, in the order of the request."""
         return [policy for policy in distinct(self.rows, "policy") if policy != OPTIMAL]
 
     @cached_property
     def modes(self) -> list[str]:
-        """The original's rules before the correct ones."""
+        """The modes that were run, StorAlloc's rules before the correct ones."""
         modes = distinct(self.rows, "mode")
         return [m for m in MODES if m in modes] + [m for m in modes if m not in MODES]
 
     @property
     def mode(self) -> str:
-        """The one that statements are about unless they say otherwise."""
+        """The mode that findings are about unless they name another."""
         return CORRECT if CORRECT in self.modes or not self.modes else self.modes[0]
 
     def disks(self, **wanted: object) -> Rows:
-        """Rows of real disks whose columns have these values."""
+        """Return the rows of real disks whose columns have these values."""
         return select(self.rows[self.rows["disk"] >= 0], **wanted)
 
     @cached_property
@@ -90,12 +90,12 @@ class StorageResults:
 
     @cached_property
     def alike(self) -> Rows:
-        """Runs of policies on platforms whose disks are alike; on others only if there are no such."""
+        """Runs of policies on platforms whose disks are alike, or on all platforms if no platform has such disks."""
         return self._keep_alike(self.runs[self.runs["policy"] != OPTIMAL])
 
     @cached_property
     def bounds(self) -> Rows:
-        """What no policy can exceed on those platforms."""
+        """The upper bounds of all policies on those platforms."""
         return self._keep_alike(select(self.runs, policy=OPTIMAL))
 
     def _keep_alike(self, table: Rows) -> Rows:
@@ -109,7 +109,7 @@ class StorageResults:
 
     @cached_property
     def split(self) -> int:
-        """The threshold for comparing policies: the paper's, or the largest there is."""
+        """The threshold at which policies are compared: the paper's, or else the largest."""
         return SPLIT if SPLIT in self.splits else max(self.splits, default=0)
 
     @cached_property
@@ -118,10 +118,10 @@ class StorageResults:
 
     @cached_property
     def capacity(self) -> int:
-        """The capacity for comparing disks: the paper's, else the least that is enough, else the largest."""
-        here = self.compared_runs()["capacity"].tolist()
+        """The capacity at which disks are compared: the paper's, else the least that is enough, else the largest."""
+        capacities = self.compared_runs()["capacity"].tolist()
         enough = enough_of(without_requeueing(self.compared_runs(self.mode)))
-        return _FOCUS if _FOCUS in here else enough if enough is not None else max(here, default=0)
+        return _FOCUS if _FOCUS in capacities else enough if enough is not None else max(capacities, default=0)
 
     @property
     def blocks(self) -> str:
@@ -130,33 +130,33 @@ class StorageResults:
 
     @property
     def where(self) -> str:
-        """Like `32 TB with 200 GB blocks`: what policies are compared on."""
+        """The configuration on which policies are compared, like `32 TB with 200 GB blocks`."""
         return f"{size(self.capacity)} {self.blocks}"
 
     def compared_runs(self, mode: str | None = None, **wanted: object) -> Rows:
-        """Runs with split requests, without the baseline."""
+        """Return the runs with split requests, without the baseline."""
         modes = {} if mode is None else {"mode": mode}
         return select(without_baseline(self.alike), split=self.split, **modes, **wanted)
 
     def compared_disks(self, mode: str, capacity: int | None = None) -> dict[str, Rows]:
-        """By policy, the disks of the runs that are compared, at the capacity for that unless another is given."""
+        """Return, by policy, the disks of the compared runs at `capacity`, or else at the compared capacity."""
         chosen = self.capacity if capacity is None else capacity
         rows = self._keep_alike(self.disks(mode=mode, capacity=chosen, split=self.split))
         return by_policy(without_baseline(rows), self.policies)
 
     def mixed_disks(self, mode: str) -> dict[str, Rows]:
-        """By policy, the disks of the platform that has several kinds, with split requests if there are such runs."""
+        """Return, by policy, the disks of the mixed platform, from runs with split requests if possible."""
         rows = self.disks(mode=mode, platform=self.mixed or "")
         splits = distinct(rows, "split")
         split = self.split if self.split in splits else max(splits, default=0)
         return by_policy(select(rows, split=split), self.policies)
 
     def samples(self, mode: str, metric: str, capacity: int | None = None) -> dict[str, Floats]:
-        """By policy, what is known of a metric of the disks that are compared."""
+        """Return, by policy, the known values of a metric of the compared disks."""
         return known_values(self.compared_disks(mode, capacity), metric)
 
     def missed_requests(self, mode: str, capacity: int) -> dict[str, tuple[int, int]]:
-        """By policy, failed and refused split requests of the run that has most of both together."""
+        """Return, by policy, the failed and refused split requests of the run that has most of both together."""
         runs = select(self.alike, mode=mode, capacity=capacity, split=self.split)
         return {name: count_missed(rows) for name, rows in by_policy(runs, self.policies).items()}
 
@@ -183,23 +183,23 @@ def without_baseline(table: Rows) -> Rows:
 
 
 def without_requeueing(runs: Rows) -> Rows:
-    """If there are such."""
+    """Return the runs without requeueing, or all runs if every run requeues."""
     return runs[runs["tries"] == 0] if (runs["tries"] == 0).any() else runs
 
 
 def known_values(disks: Mapping[str, Rows], metric: str) -> dict[str, Floats]:
-    """By policy, the finite values of the metric, of those that have any."""
+    """Return, by policy, the finite values of the metric; policies without any are left out."""
     return {name: values for name, rows in disks.items() if (values := finite(rows[metric])).size}
 
 
 def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
-    """The rows of every policy that has any."""
+    """Return the rows of each policy that has any."""
     names = dict.fromkeys([*order, *distinct(table, "policy")])
     return {name: rows for name in names if (rows := select(table, policy=name)).size}
 
 
 def enough_of(runs: Rows) -> int | None:
-    """The least capacity at which some policy serves 99 % of the bytes in every layout."""
+    """Return the least capacity at which some policy serves 99 % of the bytes in every layout."""
     for capacity in sorted(distinct(runs, "capacity")):
         policies = by_policy(select(runs, capacity=capacity)).values()
         if any(rows["allocated_share"].min() >= ENOUGH for rows in policies):
@@ -208,7 +208,7 @@ def enough_of(runs: Rows) -> int | None:
 
 
 def effects(results: StorageResults) -> list[Record]:
-    """Cohen's d between all policies: on the disks that are compared, and on each kind of the mixed platform."""
+    """Return Cohen's d between all policies, on the compared disks and on each kind of disk of the mixed platform."""
     records = []
     for mode in results.modes:
         groups = {(size(results.capacity), "all"): results.compared_disks(mode)}
@@ -227,20 +227,20 @@ def effects(results: StorageResults) -> list[Record]:
 
 
 def cohens_table(results: StorageResults, metric: str, mode: str) -> tuple[list[str], Floats]:
-    """Policies, and Cohen's d of each of them (row) against each (column): Figures 7 and 8 of the paper."""
+    """Return the policies, and Cohen's d of each (row) against each (column): Figures 7 and 8 of the paper."""
     samples = {name: values for name, values in results.samples(mode, metric).items() if values.size > 1}
     table = [[0.0 if a == b else cohens_d(samples[a], samples[b]) for b in samples] for a in samples]
     return list(samples), np.array(table, dtype=float).reshape(len(samples), len(samples))
 
 
 def count_missed(runs: Rows) -> tuple[int, int]:
-    """Failed and refused split requests of the run that has most of both together."""
+    """Return the failed and refused split requests of the run that has most of both together."""
     worst = runs[np.argmax(runs["split_failed"] + runs["split_refused"])]
     return int(worst["split_failed"]), int(worst["split_refused"])
 
 
 def describe_missed(counts: tuple[int, int]) -> str:
-    """Failed and refused requests, without what is 0.
+    """Format the numbers of failed and refused requests, without those that are 0.
 
     >>> describe_missed((3, 4)), describe_missed((0, 2)), describe_missed((0, 0))
     ('3 failed + 4 refused', '2 refused', '0')

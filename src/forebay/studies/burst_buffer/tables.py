@@ -15,12 +15,12 @@ _COUNTS = {"served": "allocated", "refused": "refused", "failed": "failed", "del
 
 
 def disk_records(results: StorageResults) -> list[Record]:
-    """Every disk of every run, with the columns that identify the run."""
+    """Return a record for every disk of every run, with the columns that identify the run."""
     return records(results.disks(), _DISK)
 
 
 def served_table(results: StorageResults, mode: str) -> Table:
-    """A line for each platform and threshold, a column for each policy."""
+    """Tabulate the share served: a line for each platform and threshold, a column for each policy."""
     runs = select(results.runs, mode=mode, tries=0)
     policies = distinct(runs, "policy")
     shares = {run[["platform", "split", "policy"]].item(): 100 * float(run["allocated_share"]) for run in runs}
@@ -47,7 +47,7 @@ def effects_table(results: StorageResults) -> Table:
 
 
 def run_tables(results: StorageResults) -> list[Table]:
-    """All runs, by rules, splitting and capacity, those that serve most first."""
+    """Tabulate all runs by rules, splitting and capacity; runs that serve most come first."""
     runs, crowds = results.runs, _crowds(results)
     tables = []
     keys = distinct(runs, "mode", "split", "capacity")
@@ -56,11 +56,11 @@ def run_tables(results: StorageResults) -> list[Table]:
         rows = rows[np.argsort(-rows["allocated_share"], kind="stable")]
         title = f"{MODES.get(mode, mode)}, {describe_splitting(split)}, {size(capacity)}: {plural(rows.size, 'run')}"
         crowd = (crowds.get(key, ()) for key in rows[list(KEY)].tolist())
-        tables.append(Table.of(title, [_row(r, c) for r, c in zip(records(rows), crowd, strict=True)]))
+        tables.append(Table.of(title, [_format_run(r, c) for r, c in zip(records(rows), crowd, strict=True)]))
     return tables
 
 
-def _row(run: Record, crowd: tuple[float, ...]) -> dict[str, str]:
+def _format_run(run: Record, crowd: tuple[float, ...]) -> dict[str, str]:
     counted = run["policy"] != OPTIMAL
     use, mean, most = crowd or (np.nan, np.nan, np.nan)
     return {
@@ -77,7 +77,7 @@ def _row(run: Record, crowd: tuple[float, ...]) -> dict[str, str]:
 
 
 def _crowds(results: StorageResults) -> dict[tuple[Any, ...], tuple[float, ...]]:
-    """For each run its fullest disk's use, the mean use and the most allocations on a disk."""
+    """Return for each run the use of its fullest disk, the mean use, and the most allocations on a disk."""
     crowds: dict[tuple[Any, ...], tuple[float, ...]] = {}
     for key, rows in group(results.disks(), KEY):
         use, mean, most = (finite(rows[name]) for name in ("max_use", "mean_use", "max_allocations"))

@@ -114,9 +114,9 @@ def _print(origin: str, sizings: list[Sizing], rules: Rules) -> None:
         best = max(sizing.points, key=lambda p: p.share)
         typer.echo(
             f"{format_size(sizing.answer.capacity)} like {sizing.family} with {sizing.policy} "
-            f"serve {100 * sizing.answer.share:.2f} % of the bytes (target {100 * sizing.target:g} %)."
+            f"serves {100 * sizing.answer.share:.2f} % of the bytes (target {100 * sizing.target:g} %)."
             if sizing.answer
             else f"No size of {sizing.family} serves {100 * sizing.target:g} % with {sizing.policy}: "
-            f"{format_size(best.capacity)} serve {100 * best.share:.2f} %."
+            f"{format_size(best.capacity)} serves {100 * best.share:.2f} %."
             + ("" if rules.split else " Splitting requests (--split '200 GB') may help.")
         )
