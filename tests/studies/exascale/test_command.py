@@ -48,9 +48,9 @@ def test_it_says_what_is_won_and_writes_the_report(forebay: Forebay) -> None:
         "study", "exascale", "--machine", "machine.toml", "--workload", "workload.toml", *FEW, "--json"
     ).json
     assert document["settings"]["machine"]["compute"]["nodes"] == 60
-    assert document["conclusions"][1].startswith("All four decisions win ")
+    assert document["conclusions"][1].startswith("All four decisions save ")
     page = Path("study-exascale/report.html").read_text()
-    assert "What it leaves out" in page and 'id="exascale-won"' in page
+    assert "What the model leaves out" in page and 'id="exascale-won"' in page
     assert "--machine machine.toml --workload workload.toml --months 1 --days 0.3 --no-sensitivity --seed 0" in page
 
 

@@ -16,7 +16,7 @@ from forebay.model.curve import Curve
 from forebay.show.figures.looks import LOOKS, looks_of, mean_of_rows, regression
 from forebay.show.figures.sheet import printable
 from forebay.show.figures.simulation import draw_simulation
-from forebay.studies.io_resources.figures import Subject, by_bin, figures_of, leaders, nearest_bin
+from forebay.studies.io_resources.figures import Subject, by_bin, describe_leaders, figures_of, nearest_bin
 from forebay.studies.io_resources.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
 
@@ -185,8 +185,8 @@ def test_leaders_compares_only_sets_that_all_have_run() -> None:
     results = some_results(allocate=["tcpu", "nsys"], place=["random"], loads=[0.5], sets=2)
     results.runs["mean_io_slowdown"] = [2.0, 3.0, 9.0, np.nan]  # set 0: tcpu, nsys; set 1: tcpu, nsys
     subject = Subject.of(results, CURVES)
-    assert leaders(subject, "mean_io_slowdown") == " Lowest mean: tcpu (in 1 of 1 bins)."
-    assert leaders(Subject.of(some_results(allocate=["tcpu"]), CURVES), "rho_io") == ""
+    assert describe_leaders(subject, "mean_io_slowdown") == " Lowest mean: tcpu (in 1 of 1 bins)."
+    assert describe_leaders(Subject.of(some_results(allocate=["tcpu"]), CURVES), "rho_io") == ""
 
 
 def test_names_are_shown_as_they_are() -> None:

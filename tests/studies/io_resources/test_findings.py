@@ -33,8 +33,8 @@ def test_the_best_of_each_end_and_the_crossing_are_named() -> None:
         {"best-bandwidth": (1.5, 6.0), "nsys": (2.5, 4.0)}, {"best-bandwidth": (0.1, 0.4), "nsys": (0.2, 0.3)}
     )
     said = " ".join(conclusions(found))
-    assert "At load 0.2 with greedy-non-clairvoyant, best-bandwidth has the least mean I/O slowdown (1.50)" in said
-    assert "nsys has less mean I/O slowdown than best-bandwidth from load 0.8 on" in said
+    assert "At load 0.2 with greedy-non-clairvoyant, best-bandwidth has the lowest mean I/O slowdown (1.50)" in said
+    assert "nsys has a lower mean I/O slowdown than best-bandwidth from load 0.8 on" in said
     assert "2 made-up curves" in said
 
 

@@ -212,7 +212,12 @@ def test_every_number_of_the_model_is_told_with_its_source() -> None:
 
 def test_what_hangs_on_a_number_is_told_for_each_figure() -> None:
     table = assumed_table(FULL)
-    assert table.heads == ("number: half / as it is / twice", "Fig. 9, default", "Fig. 9, tapp-io", "Fig. 12, tapp-io")
+    assert table.heads == (
+        "number: halved / unchanged / doubled",
+        "Fig. 9, default",
+        "Fig. 9, tapp-io",
+        "Fig. 12, tapp-io",
+    )
     assert table.rows == [("a lock from another node", "14 / 19 / 29", "14 / 19 / 29", "17 / 22 / 32")]
 
 
@@ -224,7 +229,7 @@ def test_the_words_say_what_the_numbers_say() -> None:
     )
     assert any("Procedure 3 makes dca-io up to 20 % faster" in s and "2 processes" in s for s in said)
     assert any("forebay has 11.1 % more throughput than dca-io on average over 7 panels" in s for s in said)
-    assert sum("% noise, where" in s for s in said) == 4
+    assert sum("% noise, when" in s for s in said) == 4
 
 
 def test_differences_are_explained_where_there_are_some() -> None:

@@ -1,1 +1,1 @@
-"""A month of a whole centre with all four decisions."""
+"""The study of a whole centre over a month, with all four decisions."""

@@ -17,17 +17,17 @@ _QUICK_DAYS, _QUICK_MONTHS = 1.0, 2
 
 
 def build(
-    machine: Annotated[Path | None, typer.Option(help="The machine [default: Frontier and Orion].")] = None,
-    workload: Annotated[Path | None, typer.Option(help="The jobs [default: those of the example].")] = None,
-    months: Annotated[int, typer.Option(help="Months to draw, each with jobs of its own.", min=1)] = 5,
+    machine: Annotated[Path | None, typer.Option(help="File of the machine [default: Frontier and Orion].")] = None,
+    workload: Annotated[Path | None, typer.Option(help="File of the workload [default: the example's].")] = None,
+    months: Annotated[int, typer.Option(help="Months to draw, each with different jobs.", min=1)] = 5,
     days: Annotated[float | None, typer.Option(help="Days of a month [default: the workload's].", min=0.1)] = None,
-    sensitivity: Annotated[bool, typer.Option(help="Also under other assumptions.")] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="Two months of one day, as assumed, in seconds.")] = False,
+    sensitivity: Annotated[bool, typer.Option(help="Also vary the assumptions.")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Two months of one day each, in seconds.")] = False,
     seed: Seed = 0,
 ) -> ExascaleStudy:
-    """Node-hours that a whole centre would win in a month.
+    """Node-hours that a whole centre would save in a month.
 
-    All four decisions, against what the centre does today.
+    Compares all four decisions with what the centre does today.
     """
     from forebay.simulate.centre.machine import read_centre
     from forebay.simulate.centre.workload import read_workload

@@ -1,4 +1,4 @@
-"""A month of a whole centre: all four decisions against none, each alone, and all but each; and other assumptions."""
+"""A month of a whole centre with none, each, all, and all but one of four decisions, and under other assumptions."""
 
 import zlib
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from forebay.studies.study import Store, Study, concatenate, policy_digests
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Another assumption: the I/O of all jobs times `io`, or another number in the workload."""
+    """A changed assumption: the I/O of all jobs times `io`, or another number of the workload."""
 
     label: str
     io: float = 1.0
@@ -52,12 +52,12 @@ VARIANTS = {
     ALL: frozenset(DECISIONS),
     **{f"{WITHOUT}{name}": frozenset(DECISIONS) - {name} for name in DECISIONS},
 }
-_MOST_SEEDS = 3  # of every other setting
+_MOST_SEEDS = 3  # months of every setting but BASE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExascaleStudy(Study[ExascaleResults]):
-    """`seeds` months of the workload on the centre; with `sensitivity` also under other assumptions."""
+    """`seeds` months of the workload on the centre; `sensitivity` adds runs under other assumptions."""
 
     centre: Centre
     workload: Workload
@@ -77,7 +77,7 @@ class ExascaleStudy(Study[ExascaleResults]):
         }
 
     def keys(self) -> list[str]:
-        """The pieces of one month next to each other: who does them draws it once."""
+        """List the pieces of a month next to each other, so that a worker draws each month once."""
         return [
             f"{setting}/month-{month}/{variant}"
             for setting in (SETTINGS if self.sensitivity else (BASE,))
@@ -86,7 +86,7 @@ class ExascaleStudy(Study[ExascaleResults]):
         ]
 
     def run_piece(self, key: str) -> Rows:
-        """One month with some decisions on: RUN rows."""
+        """Simulate one month with the decisions of a variant: RUN rows."""
         setting, month, variant = key.split("/")
         number = int(month.removeprefix("month-"))
         workload = SETTINGS[setting].apply(self.workload)
@@ -95,7 +95,7 @@ class ExascaleStudy(Study[ExascaleResults]):
         learned: tuple[Gain, ...] = gains(self.centre, workload) if REQUESTS in on else ()
         seed = zlib.crc32(f"{self.seed} {number}".encode())
         outcome = run_month(self.centre, workload, drawn, on, learned, seed=seed)
-        return _rows(workload, drawn, outcome, (setting, variant, number))
+        return _make_rows(workload, drawn, outcome, (setting, variant, number))
 
     def collect(self, pieces: Store) -> ExascaleResults:
         [runs] = concatenate(pieces, self.keys(), RUN)
@@ -110,7 +110,7 @@ class ExascaleStudy(Study[ExascaleResults]):
 
 @lru_cache(maxsize=2)
 def _draw(centre: str, workload: str, setting: str, seed: int, month: int) -> Drawn:
-    """Every variant of a month has the same jobs."""
+    """Draw the jobs of a month, which are the same for every variant."""
     machine, jobs = Centre.model_validate_json(centre), Workload.model_validate_json(workload)
     drawn = draw_month(machine, jobs, np.random.default_rng([seed, month]))
     for column in ("volume", "input"):
@@ -118,8 +118,8 @@ def _draw(centre: str, workload: str, setting: str, seed: int, month: int) -> Dr
     return drawn
 
 
-def _rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[Any]) -> Rows:
-    """A row for every job that was decided for; the others of an application together."""
+def _make_rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequence[Any]) -> Rows:
+    """Return a row for each job that had decisions, and one for all other jobs of each application."""
     jobs = drawn.jobs
     unit = np.where(jobs["decided"], np.arange(jobs.size), jobs.size + drawn.app)
     _, at, row = np.unique(unit, return_index=True, return_inverse=True)

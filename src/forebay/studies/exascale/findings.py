@@ -1,4 +1,4 @@
-"""The findings, computed from the results; and what they leave out."""
+"""The findings, computed from the results, and what the model leaves out."""
 
 import json
 from collections.abc import Iterator
@@ -15,29 +15,29 @@ from forebay.studies.exascale.figures import figures_of
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, LABELS, Estimate, ExascaleResults, label
 
 LEFT_OUT = (
-    "The queue is not simulated: jobs start when they started, and node-hours that are won are not given to others.",
-    "No target is slow, full or broken, no network link is shared but those of targets, and metadata is left out.",
-    "A target divides itself equally among the jobs on it, whatever number of clients each has.",
-    "Users do not change what they write when it becomes faster; they wrote what they could bear to wait for.",
-    "Node-local drives are left out: a job that uses them well today is not helped here, and would win less.",
+    "The queue is not simulated: jobs keep their start times, and saved node-hours do not go to other jobs.",
+    "No target is slow, full or broken. The only shared links are those of the targets. Metadata is left out.",
+    "A target divides its bandwidth equally among its jobs, regardless of the number of clients of each.",
+    "Users do not write more when I/O becomes faster, although they limit their output to what is fast enough today.",
+    "Node-local drives are left out: a job that already uses them well would save less than here.",
     "Input comes from the disks: nothing is staged into the burst buffer before a job starts.",
-    "The model of request order is fitted to another machine, with I/O nodes that Frontier does not have.",
+    "The model of request order is fitted to another machine, which has I/O nodes; Frontier has none.",
 )
 
 
-def won_table(results: ExascaleResults) -> Table:
-    """What waits for I/O and what is won, for every combination of decisions."""
+def savings_table(results: ExascaleResults) -> Table:
+    """Tabulate the node-hours in I/O and those saved, for every combination of decisions."""
     rows = []
     for on in results.variants:
-        won, share = results.hours_won(on), results.share_won(on)
+        won, share = results.hours_saved(on), results.share_saved(on)
         cells = ["-", "-", "-"] if on == DEFAULT else [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f}%"]
         rows.append([label(on), f"{results.hours(on=on).mean():,.0f}", *cells])
-    heads = ("decisions", "node-hours in I/O", "won", "95 % interval", "of I/O")
+    heads = ("decisions", "node-hours in I/O", "saved", "95 % interval", "of I/O")
     return Table(f"Node-hours a month, mean of {results.months}", heads, rows)
 
 
 def kind_table(results: ExascaleResults) -> Table:
-    """The same by kind of job."""
+    """Tabulate the same by kind of job."""
     rows = []
     for kind in results.kinds:
         before, after = results.hours(kind=kind).mean(), results.hours(on=ALL, kind=kind).mean()
@@ -45,24 +45,24 @@ def kind_table(results: ExascaleResults) -> Table:
         jobs, computed = (of_kind[name].sum() / results.months for name in ("jobs", "compute_hours"))
         wins = f"{100 * (1 - after / before):.1f} %" if before > 0 else "-"
         rows.append([kind, f"{jobs:,.0f}", f"{computed:,.0f}", f"{before:,.0f}", f"{after:,.0f}", wins])
-    heads = ("kind", "jobs", "node-hours computing", "in I/O by default", "with all four", "won")
+    heads = ("kind", "jobs", "node-hours computing", "in I/O by default", "with all four", "saved")
     return Table("By kind of job, a month", heads, rows)
 
 
 def sensitivity_table(results: ExascaleResults) -> Table:
-    """All four decisions under other assumptions."""
+    """Tabulate all four decisions under other assumptions."""
     rows = []
     for name, setting in SETTINGS.items():
         if results.has(name):
-            won, share = (measure(ALL, setting=name) for measure in (results.hours_won, results.share_won))
+            won, share = (measure(ALL, setting=name) for measure in (results.hours_saved, results.share_saved))
             cells = [f"{won.mean:,.0f}", won.interval, f"{100 * share.mean:.1f} %"]
             rows.append([setting.label, f"{results.hours(setting=name).mean():,.0f}", *cells])
-    heads = ("if", "node-hours in I/O by default", "won by all four", "95 % interval", "of I/O")
+    heads = ("if", "node-hours in I/O by default", "saved by all four", "95 % interval", "of I/O")
     return Table("Under other assumptions", heads, rows if len(rows) > 1 else [])
 
 
 def gains_table(results: ExascaleResults) -> Table:
-    """What the request level found."""
+    """Tabulate the gains of request windows."""
     rows = [
         {
             "operation": g.operation,
@@ -77,20 +77,20 @@ def gains_table(results: ExascaleResults) -> Table:
 
 
 def row_records(results: ExascaleResults) -> list[Record]:
-    """A record for each month, kind and combination of decisions."""
+    """Return a record for each month, kind of job and combination of decisions."""
     sums = ("jobs", "phases", "buffered", "bytes", "compute_hours", "io_hours")
     groups = group(results.runs, ("setting", "on", "month", "kind"))
     return [key | {name: rows[name].sum().item() for name in sums} for key, rows in groups]
 
 
 def conclusions(results: ExascaleResults) -> list[str]:
-    """The node-hours first, then where they come from."""
+    """Return the findings: the node-hours first, then where they come from."""
     return [*_whole(results), *_each(results), *_others(results)]
 
 
 def _whole(results: ExascaleResults) -> Iterator[str]:
     settings: Any = results.settings
-    before, won = Estimate.of(results.hours()), results.hours_won(ALL)
+    before, won = Estimate.of(results.hours()), results.hours_saved(ALL)
     rows = results.of()
     used = float((rows["compute_hours"].sum() + rows["io_hours"].sum()) / results.months)
     yield (
@@ -98,12 +98,12 @@ def _whole(results: ExascaleResults) -> Iterator[str]:
         f"({100 * before.mean / used:.1f} %); "
         f"{rows['bytes'].sum() / results.months / 1e15:,.0f} PB are moved."
     )
-    verb, how = ("win", "more") if won.mean >= 0 else ("lose", "fewer")
+    verb, how = ("save", "more") if won.mean >= 0 else ("lose", "fewer")
     size = won if won.mean >= 0 else Estimate(-won.mean, -won.high, -won.low)
     nodes = size.mean / results.capacity * settings["machine"]["compute"]["nodes"]
     yield (
         f"All four decisions {verb} {size.mean:,.0f} node-hours a month (95 % interval {size.interval}): "
-        f"{100 * size.mean / before.mean:.0f} % of what waits for I/O, {100 * size.mean / used:.2f} % of what is used, "
+        f"{100 * size.mean / before.mean:.0f} % of those that wait for I/O, {100 * size.mean / used:.2f} % of all, "
         f"as if the machine had {nodes:,.0f} {how} nodes."
     )
 
@@ -112,41 +112,41 @@ def _each(results: ExascaleResults) -> Iterator[str]:
     alone, last = results.alone(), results.last()
     for name in DECISIONS:
         single, added = alone[name], last[name]
-        verdict = "" if single.low > 0 or added.low > 0 else " It is not shown to gain anything here."
+        verdict = "" if single.low > 0 or added.low > 0 else " It shows no gain here."
         if single.high < 0 or added.high < 0:
             verdict = " It loses."
         yield (
             f"{LABELS[name].capitalize()}: {single.mean:,.0f} node-hours alone ({single.interval}), "
             f"{added.mean:,.0f} on top of the three others ({added.interval}).{verdict}"
         )
-    apart, won = sum(e.mean for e in alone.values()), results.hours_won(ALL).mean
+    apart, won = sum(e.mean for e in alone.values()), results.hours_saved(ALL).mean
     if apart > 0:
         yield (
-            f"Together they win {abs(100 * (won / apart - 1)):.0f} % {'less' if won < apart else 'more'} than the sum "
-            "of each alone: what the burst buffer takes, no layout has to speed up."
+            f"Together they save {abs(100 * (won / apart - 1)):.0f} % {'less' if won < apart else 'more'} than the sum "
+            "of each alone: a layout cannot speed up the writes that the burst buffer absorbs."
         )
 
 
 def _others(results: ExascaleResults) -> Iterator[str]:
-    """What it is for the jobs of each kind, and under other assumptions."""
+    """Describe the change for the jobs of each kind, and the savings under other assumptions."""
     for kind in results.kinds:
         ratios = results.ratios(kind)
         if ratios.size:
             yield (
-                f"Of the {kind} jobs half wait {100 * float(np.median(ratios)):.0f} % of what they did or less; "
+                f"Half of the {kind} jobs wait at most {100 * float(np.median(ratios)):.0f} % of their default time; "
                 f"{100 * float((ratios > 1.05).mean()):.1f} % wait at least 5 % longer."
             )
     gains = []
     for name, setting in SETTINGS.items():
         if name != BASE and results.has(name):
-            won, share = results.hours_won(ALL, setting=name).mean, results.share_won(ALL, setting=name).mean
+            won, share = results.hours_saved(ALL, setting=name).mean, results.share_saved(ALL, setting=name).mean
             gains.append(f"{setting.label} {won:,.0f} ({100 * share:.0f} % of I/O)")
     if gains:
-        base = results.share_won(ALL).mean
-        yield f"Won under other assumptions ({100 * base:.0f} % of I/O as assumed): {'; '.join(gains)}."
+        base = results.share_saved(ALL).mean
+        yield f"Node-hours saved under other assumptions (as assumed: {100 * base:.0f} % of I/O): {'; '.join(gains)}."
 
 
-_SOURCES = "Bytes, seconds and bytes per second. The files of machine and workload say where each number comes from."
+_SOURCES = "Units: bytes, seconds, bytes per second. The machine and workload files give the source of each number."
 
 
 def make_report(results: ExascaleResults) -> Report:
@@ -157,8 +157,8 @@ def make_report(results: ExascaleResults) -> Report:
         title=f"Study: a month of {settings['machine']['name']}",
         about=f"{plural(results.months, 'drawn month')} of {settings['workload']['month']['days']:g} days, in "
         f"simulation, seed {settings['seed']}: what the centre does today against all four decisions of Forebay, each "
-        "alone, and all but each.",
-        findings=[Section("What came out", sentences)],
+        "alone, and all but one.",
+        findings=[Section("Findings", sentences)],
         records={"rows": rows, "jobs": records(results.runs)},
         document={
             "settings": dict(settings),
@@ -169,7 +169,7 @@ def make_report(results: ExascaleResults) -> Report:
             "rows": rows,
         },
         figures=figures_of(results),
-        summary=[won_table(results)],
-        tables=[won_table(results), kind_table(results), sensitivity_table(results), gains_table(results)],
-        remarks=[Section("What it leaves out", LEFT_OUT), Section("What it assumes", [_SOURCES]), *assumed],
+        summary=[savings_table(results)],
+        tables=[savings_table(results), kind_table(results), sensitivity_table(results), gains_table(results)],
+        remarks=[Section("What the model leaves out", LEFT_OUT), Section("Assumptions", [_SOURCES]), *assumed],
     )

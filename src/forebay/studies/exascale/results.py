@@ -1,4 +1,4 @@
-"""The results: a row for each job and each combination of decisions, and what is won."""
+"""The results: a row for each job and each combination of decisions, and the savings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELS = {"storage": "burst buffer", "stripe": "file layouts", "allocate": "targ
 
 
 def label(on: str) -> str:
-    """Which decisions are on, in words.
+    """Describe which decisions are on.
 
     >>> label("without-stripe")
     'all but file layouts'
@@ -30,7 +30,7 @@ def label(on: str) -> str:
 
 
 class Estimate(NamedTuple):
-    """A mean over months, and its confidence interval (95 %, Student's t); nan of one month alone."""
+    """A mean over months and its confidence interval (95 %, Student's t), which is nan for a single month."""
 
     mean: float
     low: float
@@ -38,12 +38,12 @@ class Estimate(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Half of the interval; 0 of one month alone."""
+        """Half the width of the interval; 0 for a single month."""
         return 0.0 if np.isnan(self.low) else self.mean - self.low
 
     @property
     def interval(self) -> str:
-        """In words; of one month there is none."""
+        """The interval as text."""
         return "one month" if np.isnan(self.low) else f"{self.low:,.0f} to {self.high:,.0f}"
 
     @classmethod
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExascaleResults:
-    """All runs; `gains` is what the request level found, `capacity` the node-hours of a month of the whole machine."""
+    """All runs. `gains` are those of request windows, `capacity` is the node-hours of the whole machine in a month."""
 
     settings: Mapping[str, object]
     months: int
@@ -76,28 +76,28 @@ class ExascaleResults:
         return bool((self.runs["setting"] == setting).any())
 
     def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> Floats:
-        """Node-hours that waited for I/O, a number for each month."""
+        """Return the node-hours that waited for I/O in each month."""
         rows = self.of(setting=setting, on=on)
         months = np.unique(rows["month"])
         if kind is not None:
             rows = select(rows, kind=kind)
         return np.array([rows["io_hours"][rows["month"] == m].sum() for m in months])
 
-    def hours_won(self, on: str, *, setting: str = BASE, against: str = DEFAULT) -> Estimate:
-        """Node-hours a month that `on` saves, month by month with the same jobs."""
+    def hours_saved(self, on: str, *, setting: str = BASE, against: str = DEFAULT) -> Estimate:
+        """Estimate the node-hours a month that `on` saves, comparing months with the same jobs."""
         return Estimate.of(self.hours(setting=setting, on=against) - self.hours(setting=setting, on=on))
 
-    def share_won(self, on: str, *, setting: str = BASE) -> Estimate:
-        """The same as a share of the node-hours that wait by default."""
+    def share_saved(self, on: str, *, setting: str = BASE) -> Estimate:
+        """Estimate the same as a share of the node-hours that wait by default."""
         return Estimate.of(1 - self.hours(setting=setting, on=on) / self.hours(setting=setting))
 
     def alone(self) -> dict[str, Estimate]:
-        """What each decision wins when it is the only one."""
-        return {name: self.hours_won(name) for name in DECISIONS}
+        """Estimate what each decision saves when it is the only one."""
+        return {name: self.hours_saved(name) for name in DECISIONS}
 
     def last(self) -> dict[str, Estimate]:
-        """What each decision adds to the three others."""
-        return {name: self.hours_won(ALL, against=f"{WITHOUT}{name}") for name in DECISIONS}
+        """Estimate what each decision adds to the three others."""
+        return {name: self.hours_saved(ALL, against=f"{WITHOUT}{name}") for name in DECISIONS}
 
     @property
     def kinds(self) -> list[str]:
@@ -105,11 +105,11 @@ class ExascaleResults:
 
     @property
     def variants(self) -> list[str]:
-        """Those of the assumed setting, in their order."""
+        """The variants of the assumed setting, in their order."""
         return distinct(select(self.runs, setting=BASE), "on")
 
     def ratios(self, kind: str) -> Floats:
-        """I/O time of every decided job of a kind, with all decisions, over what it has by default."""
+        """Return the I/O time of each decided job of a kind with all decisions, divided by that by default."""
         before, after = self.of(), self.of(on=ALL)
         chosen = (before["kind"] == kind) & (before["decided"] == 1) & (before["io_hours"] > 0)
         ratios: Floats = after["io_hours"][chosen] / before["io_hours"][chosen]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _builder(name: str, allocate: str | None = None, place: str | None = None) -> Callable[..., IoResourcesStudy]:
-    """Of the study `name`, which runs these policies where none are given."""
+    """Return the builder of the study `name`, with these policies as defaults."""
     default_allocate, default_place = allocate, place
 
     def build(
@@ -85,7 +85,7 @@ def _read_curves(name: str, file: Path | None, seed: int) -> Curves:
 
 IO_NODES = StudyCommand(
     name="io-nodes",
-    help="How many and which I/O nodes (Bandet et al., VI-A). Every policy, on many drawn sets of applications.",
+    help="How many and which I/O nodes (Bandet et al., VI-A). Runs every policy on many random sets of applications.",
     build=_builder("io-nodes"),
     example="forebay study io-nodes --curves marenostrum4.csv --sets 20 --loads 0.2:1.2:0.2",
 )
@@ -97,7 +97,7 @@ OSTS = StudyCommand(
 )
 ROBUSTNESS = StudyCommand(
     name="robustness",
-    help="Policies that see only curves' classes (Bandet, VI-B).",
+    help="Policies that know only the class of each curve (Bandet, VI-B).",
     build=_builder(
         "robustness", allocate="tcpu,best-bandwidth,forebay", place="greedy-non-clairvoyant,greedy-clairvoyant"
     ),

@@ -1,4 +1,4 @@
-"""The evaluation of Bandet et al. 2024, section VI: every policy on many drawn sets of applications."""
+"""The evaluation of Bandet et al. 2024, section VI: every policy on many random sets of applications."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _MOST_DRAWS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoResourcesStudy(Study[Results]):
-    """What to run. Everything but `loads` and `sets` makes a set's result what it is."""
+    """The runs of a study. The result of a set depends on every field but `loads` and `sets`."""
 
     name: str
     curves: Mapping[str, Curve]
@@ -63,28 +63,28 @@ class IoResourcesStudy(Study[Results]):
         return [f"load-{load!r}/set-{index}" for load in self.loads for index in range(self.sets)]
 
     def check(self) -> None:
-        """One set of each load is drawn, and each allocator tried."""
+        """Check the curves, draw one set for each load, and try each allocator."""
         for name, curve in self.curves.items():
             where = f"{self.origin}: {name}"
             if curve.first != 1:
-                raise BadInput(where, "has no measurement on 1 target, which drawing a workload needs")
+                raise BadInput(where, "lacks a measurement on 1 target; add it, or remove this curve")
             if curve.last > self.system.targets:
-                raise BadInput(where, f"has n = {curve.last}, but there are {self.system.targets} targets")
+                raise BadInput(where, f"has n = {curve.last}, above --targets {self.system.targets}; raise --targets")
         drawn = [draw_set(self, load, 0)[0] for load in self.loads]
         for allocate in self.allocators:
             _decide(self, drawn[0], allocate, self.placers[0], self.loads[0], 0)
 
     def run_piece(self, key: str) -> Rows:
-        """One drawn set under every combination of policies: an array of RUN rows with the occupancies."""
+        """Simulate one set under every combination of policies: RUN rows with the occupancies."""
         load, index = (float(part.split("-", 1)[1]) for part in key.split("/"))
         applications, theta, least_load = draw_set(self, load, int(index))
         rows = []
         for sees in self.sees:
-            seen = applications if sees == TRUE else _as_classes(applications, self.curves)
+            known = applications if sees == TRUE else _use_class_curves(applications, self.curves)
             for allocate, place in product(self.allocators, self.placers):
-                placement = _decide(self, seen, allocate, place, load, int(index))
+                placement = _decide(self, known, allocate, place, load, int(index))
                 measures = simulate(self.system, applications, placement, horizon=self.horizon)
-                rows.append((load, int(index), theta, least_load, allocate, place, sees, *_figures(measures)))
+                rows.append((load, int(index), theta, least_load, allocate, place, sees, *_columns(measures)))
         return np.array(rows, dtype=[*RUN.descr, ("occupancy", "f8", (self.system.targets,))])
 
     def collect(self, pieces: Store) -> Results:
@@ -109,10 +109,10 @@ class IoResourcesStudy(Study[Results]):
 
 
 def draw_set(study: IoResourcesStudy, load: float, index: int) -> tuple[tuple[Application, ...], float, float]:
-    """A set whose I/O-load(pi_sys) lies in the bin around `load`, the Theta it was drawn with, and that load.
+    """Return a set whose I/O-load(pi_sys) lies in the bin around `load`, the Theta it was drawn with, and that load.
 
-    A set drawn for Theta has that load on one target each, and only in expectation; its least
-    load is lower. So sets are drawn until one fits, with a Theta that grows slowly.
+    A set drawn for Theta has that load on average, with one target for each application. Its least load is lower.
+    So draw sets until one fits, with a Theta that grows slowly.
     """
     [wanted] = load_bins([load], study.step)
     highest = 0.999 * study.applications / study.system.targets
@@ -124,26 +124,26 @@ def draw_set(study: IoResourcesStudy, load: float, index: int) -> tuple[tuple[Ap
         least = view.io_load(view.n_sys)
         if wanted.low <= least < wanted.high:
             return drawn, theta, least
-    raise BadInput("loads", f"no set of {study.applications} applications has a least I/O-load near {load:g}")
+    raise BadInput("loads", f"no set of {study.applications} applications has an I/O load near {load:g}; try others")
 
 
 def _decide(
-    study: IoResourcesStudy, seen: tuple[Application, ...], allocate: str, place: str, load: float, index: int
+    study: IoResourcesStudy, known: tuple[Application, ...], allocate: str, place: str, load: float, index: int
 ) -> Placement:
-    # Every allocator has a generator of its own: what others draw makes no difference to it,
-    # and a random one draws the same for every placement.
+    # Each allocator has its own generator, so that other policies do not change what it draws,
+    # and a random allocator draws the same for every placement.
     rng = _rng(study, load, index, allocate)
     policies = find("allocate", allocate), find("place", place)
-    return decide_placement(study.system, seen, *policies, rng=rng, horizon=study.horizon)
+    return decide_placement(study.system, known, *policies, rng=rng, horizon=study.horizon)
 
 
-def _figures(measures: Measures) -> tuple[object, ...]:
+def _columns(measures: Measures) -> tuple[object, ...]:
     slowdowns = (measures.mean_io_slowdown, measures.max_io_slowdown, measures.mean_rho_io, measures.mean_rho_con)
     others = (measures.io_spread, measures.machine_idle, measures.io_load, int(np.isnan(measures.slowdown).sum()))
     return (*slowdowns, *others, np.sort(measures.occupancy)[::-1])
 
 
-def _as_classes(applications: Sequence[Application], curves: Mapping[str, Curve]) -> tuple[Application, ...]:
+def _use_class_curves(applications: Sequence[Application], curves: Mapping[str, Curve]) -> tuple[Application, ...]:
     classes = class_curves(curves)
     return tuple(replace(a, curve=estimate_by_class(a.curve, classes)) for a in applications)
 

@@ -29,8 +29,8 @@ _SLOWDOWN = "mean I/O slowdown (times)"
 _RHO_IO = r"slowdown from the allocation, $\rho_{\mathrm{io}}$ (times)"
 _RHO_CON = r"slowdown from congestion, $\rho_{\mathrm{con}}$ (times)"
 _CHANGE = (
-    "Left, by how many percent the mean I/O slowdown of a set changes when the policies see one curve for each class "
-    "and not the true ones (above 0 is worse); right, the machine idle time with class curves. "
+    "Left: by how many percent the mean I/O slowdown of a set changes when policies see one curve for each class "
+    "instead of the true ones (above 0 is worse). Right: the machine idle time with class curves. "
 )
 _BOLD: Style = {"color": INK, "linewidth": 2.2, "marker": "o", "markersize": 4.5}
 _COST: Style = {"color": INK, "linewidth": 1.6, "linestyle": (0, (2, 0.8))}
@@ -41,7 +41,7 @@ _OCCUPANCY_LOADS = (0.2, 0.5, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A study's results, the curves that its applications were drawn from, and its policies' looks."""
+    """The results of a study, the curves behind its applications, and the looks of its policies."""
 
     results: Results
     curves: Mapping[str, Curve]
@@ -50,14 +50,14 @@ class Subject:
 
     @classmethod
     def of(cls, results: Results, curves: Mapping[str, Curve]) -> Subject:
-        """Policies in the order in which the study has them, the paper's placements before others."""
+        """Keep the study's order of policies, but put the paper's placements before others."""
         placers = sorted(results.placers(), key=[*looks.LOOKS["placers"], *results.placers()].index)
         allocators = looks.looks_of(results.allocators(), "allocators")
         return cls(results=results, curves=curves, allocators=allocators, placers=looks.looks_of(placers, "placers"))
 
     @property
     def placer(self) -> str:
-        """The placement for comparing allocators: the paper's, or the first there is."""
+        """The placement under which allocators are compared: the paper's, or else the first."""
         return GREEDY if GREEDY in self.placers or not self.placers else next(iter(self.placers))
 
     @property
@@ -65,25 +65,25 @@ class Subject:
         return "OSTs" if self.results.study == "osts" else "I/O nodes"
 
     def by_load(self, metric: str, place: str, *, factor: float = 1.0) -> dict[str, Band]:
-        """The metric for each bin of load, of every allocator that has been run with that placement."""
+        """Return the metric for each bin of load, for every allocator that ran with that placement."""
         values = self.results.runs[metric] * factor
         bands = {name: by_bin(self.results, self.results.select(name, place), values) for name in self.allocators}
         return {name: band for name, band in bands.items() if band.x.size}
 
     def classes(self) -> dict[Shape, list[Curve]]:
-        """The curves of each class that has any."""
+        """Return the curves of each class that has any."""
         members: dict[Shape, list[Curve]] = {shape: [] for shape in Shape}
         for curve in self.curves.values():
             members[classify(curve)].append(curve)
         return {shape: curves for shape, curves in members.items() if curves}
 
     def legend(self, names: Mapping[str, object] | None = None) -> list[Line2D]:
-        """An entry for each allocator, or for some."""
+        """Return a legend entry for each allocator, or for those in `names`."""
         return [key(name, look) for name, look in self.allocators.items() if names is None or name in names]
 
 
 def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch]:
-    """Each figure for which there are policies and loads that were run."""
+    """Yield each figure whose policies and loads were run."""
     subject = Subject.of(results, curves)
     near = nearest_bin(results, results.select(), _SPREAD_LOAD)
     values = {
@@ -94,8 +94,8 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
         "placer": subject.placer,
         "allocate": _spread_allocators(subject)[0] if subject.allocators else "",
         "spread_load": _describe_bin(near) if near else "",
-        "slowest": leaders(subject, "mean_io_slowdown"),
-        "idlest": leaders(subject, "machine_idle"),
+        "slowest": describe_leaders(subject, "mean_io_slowdown"),
+        "idlest": describe_leaders(subject, "machine_idle"),
         "boxes": looks.BOXES,
         "change": _CHANGE if (results.runs["curves"] == TRUE).any() else "Machine idle time with class curves. ",
     }
@@ -107,10 +107,10 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
     return sketch_each(__file__, draws, subject, **values)
 
 
-def leaders(subject: Subject, metric: str) -> str:
-    """Who is lowest in how many bins, like ` Lowest mean: tcpu (in 7 of 10 bins) and nsys (3).`
+def describe_leaders(subject: Subject, metric: str) -> str:
+    """Say which policy is lowest in how many bins, like ` Lowest mean: tcpu (in 7 of 10 bins) and nsys (3).`
 
-    A bin counts only the sets that every policy has been run on; empty if there is nothing to compare.
+    A bin counts only the sets that every policy ran on. Return "" if nothing can be compared.
     """
     tables: dict[str, dict[tuple[float, int, float], float]] = {}
     for name in subject.allocators:
@@ -132,7 +132,7 @@ def leaders(subject: Subject, metric: str) -> str:
 
 
 def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
-    """Mean, 10th and 90th percentile of the chosen runs' values in every bin that has any."""
+    """Return the mean, 10th and 90th percentile of the values of the chosen runs, for every bin that has any."""
     points = []
     for bin_ in results.bins:
         sample = finite(values[chosen & results.within(*bin_)])
@@ -142,7 +142,7 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
 
 
 def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:
-    """The bin around `load`, or else the nearest one, of those that hold chosen runs."""
+    """Return the bin around `load`, or else the nearest one that holds chosen runs."""
     return min(results.bins_of(chosen), key=lambda b: abs(b.middle - load), default=None)
 
 
@@ -152,7 +152,7 @@ def _describe_bin(bin_: Bin) -> str:
 
 
 def _spread_allocators(subject: Subject) -> list[str]:
-    """Those of the paper's Figure 6 that were run, or the first ones."""
+    """Return the allocators of the paper's Figure 6 that were run, or else the first three."""
     return [name for name in _SPREAD_ALLOCATORS if name in subject.allocators] or list(subject.allocators)[:3]
 
 
@@ -173,14 +173,14 @@ def class_regressions(subject: Subject) -> Figure:
     return _draw_classes(subject, class_curves(subject.curves) if subject.curves else {}, "regression")
 
 
-def _draw_classes(subject: Subject, standing: Mapping[Shape, Curve], label: str) -> Figure:
-    """All curves of each class, and in bold the one that stands for it."""
+def _draw_classes(subject: Subject, typical: Mapping[Shape, Curve], label: str) -> Figure:
+    """Draw all curves of each class, and in bold the one that represents it."""
 
     def draw(axes: Axes, shape: Shape, curves: Sequence[Curve]) -> None:
-        alpha = float(np.clip(12 / len(curves), 0.35, 1.0))  # fainter where many lie on each other
+        alpha = float(np.clip(12 / len(curves), 0.35, 1.0))  # fainter where many overlap
         lines = [np.column_stack((c.counts, np.array(c.bandwidths) / max(c.bandwidths))) for c in curves]
         axes.add_collection(LineCollection(lines, colors=FAINT, linewidths=0.8, alpha=alpha))
-        axes.plot(standing[shape].counts, standing[shape].bandwidths, **_BOLD)
+        axes.plot(typical[shape].counts, typical[shape].bandwidths, **_BOLD)
         counts = sorted({n for curve in curves for n in curve.counts})
         margin = 0.05 * (counts[-1] - counts[0]) or 0.5
         axes.set(xlim=(counts[0] - margin, counts[-1] + margin), ylim=(0.0, 1.05))
@@ -234,10 +234,10 @@ def two_causes(subject: Subject) -> Figure:
 
 
 def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
-    """Regressions of the metric, cut off at the `least` value that it can have."""
+    """Return regressions of the metric, cut off at its `least` possible value."""
     results = subject.results
     binned = np.logical_or.reduce([results.within(*b) for b in results.bins], initial=False)
-    # Degree 4 is the least that follows tcpu, whose rho_io stays 1 up to some load and climbs from there.
+    # Lower degrees do not follow tcpu, whose rho_io stays 1 up to some load and climbs from there.
     degree = min(4, len(results.bins_of(binned)) - 1)
     every = {name: results.runs[results.select(name, subject.placer) & binned] for name in subject.allocators}
     trends = {n: looks.regression(runs["io_load_sys"], runs[metric], degree) for n, runs in every.items()}
@@ -245,7 +245,7 @@ def _trends(subject: Subject, metric: str, least: float) -> dict[str, Band]:
 
 
 def idle_time(subject: Subject) -> Figure:
-    """Figure 10: the part of the machine that waits for I/O."""
+    """Figure 10: the share of the machine that waits for I/O."""
     bands = subject.by_load("machine_idle", subject.placer, factor=100.0)
 
     def draw(axes: Axes) -> None:
@@ -300,12 +300,12 @@ def low_and_high(subject: Subject) -> Figure:
         columns=len(ranges),
         height=2.3,
         sharey="row",
-        legend=[Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, what the allocation costs", **_COST)],
+        legend=[Line2D([], [], label=r"mean $\rho_{\mathrm{io}}$, the cost of the allocation", **_COST)],
     )
 
 
 def _ranges(subject: Subject) -> dict[str, Mask]:
-    """The runs in the lowest and in the highest third of the bins that have any, by a title for them."""
+    """Return, by title, masks of the runs in the lowest and in the highest third of the bins that have any."""
     results = subject.results
     chosen = results.select(place=subject.placer) & np.isfinite(results.runs["mean_io_slowdown"])
     held = results.bins_of(chosen)
@@ -397,7 +397,7 @@ def robustness(subject: Subject) -> Figure:
 
 
 def _by_combination(subject: Subject, values: Floats) -> Bands:
-    """With class curves, for each allocator with each placement."""
+    """Return the values with class curves, for each allocator with each placement."""
     bands = {
         f"{allocate} + {place}": by_bin(subject.results, subject.results.select(allocate, place, CLASS), values)
         for allocate, place in product(subject.allocators, subject.placers)

@@ -1,4 +1,4 @@
-"""The findings, computed from the results; a comparison whose policies were not run is left out."""
+"""The findings, computed from the results. A comparison that lacks policies is left out."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from forebay.studies.io_resources.results import CLASS, GREEDY, METRICS, TRUE, R
 
 
 def conclusions(results: Results) -> list[str]:
-    """Allocators are compared under the paper's placement, or the first there is."""
+    """Return the findings. They compare allocators under the paper's placement, or else under the first one."""
     rows = results.rows()
     place = GREEDY if GREEDY in results.placers() else results.placers()[0]
     true = [r for r in rows if r["curves"] == TRUE]
@@ -22,13 +22,13 @@ def conclusions(results: Results) -> list[str]:
     unfinished = int((results.runs["unfinished"] > 0).sum())
     first = f"{sets} of applications drawn from {results.origin}, {plural(results.runs.size, 'simulation')}."
     if unfinished:
-        first += f" In {unfinished} of them some application completed no phase and is left out of the means."
+        first += f" In {unfinished} of them, some applications completed no phase; the means leave these out."
     parts = (_best(placed, place), _crossing(placed), _placement(true), _forebay(placed), _robust(rows, place))
     return [first, *(sentence for part in parts for sentence in part)]
 
 
 def _best(rows: Sequence[Record], place: str) -> Iterator[str]:
-    """Who is best at each end of the loads."""
+    """Name the best allocators at the lowest and at the highest load."""
     bins = sorted({r["load_low"] for r in rows})
     if len({r["allocate"] for r in rows}) < 2:
         return
@@ -37,14 +37,14 @@ def _best(rows: Sequence[Record], place: str) -> Iterator[str]:
         slow, idle = (min(here, key=itemgetter(by)) for by in ("mean_io_slowdown", "machine_idle"))
         also = "also" if idle is slow else idle["allocate"]
         yield (
-            f"At load {_middle(slow)} with {place}, {slow['allocate']} has the least mean I/O slowdown "
-            f"({slow['mean_io_slowdown']:.2f}) and {also} the least machine idle time "
+            f"At load {_middle(slow)} with {place}, {slow['allocate']} has the lowest mean I/O slowdown "
+            f"({slow['mean_io_slowdown']:.2f}) and {also} the lowest machine idle time "
             f"({100 * idle['machine_idle']:.1f} %)."
         )
 
 
 def _crossing(rows: Sequence[Record]) -> Iterator[str]:
-    """From which load on the allocator with the least stress beats the one with the best bandwidth."""
+    """Name the loads at which nsys, which stresses targets least, beats best-bandwidth."""
     fast, light = ({r["load_low"]: r for r in rows if r["allocate"] == a} for a in ("best-bandwidth", "nsys"))
     both = sorted(fast.keys() & light.keys())
     wins = [low for low in both if light[low]["mean_io_slowdown"] < fast[low]["mean_io_slowdown"]]
@@ -56,11 +56,11 @@ def _crossing(rows: Sequence[Record]) -> Iterator[str]:
         where = f"from load {_middle(light[wins[0]])} on"
     else:
         where = f"at load {', '.join(_middle(light[low]) for low in wins)}" if wins else "at no load studied"
-    yield f"nsys has less mean I/O slowdown than best-bandwidth {where}."
+    yield f"nsys has a lower mean I/O slowdown than best-bandwidth {where}."
 
 
 def _placement(rows: Sequence[Record]) -> Iterator[str]:
-    # mckp places by itself
+    # mckp chooses its own placement
     keys = ("place", "allocate", "load_low")
     slowdowns = {tuple(r[k] for k in keys): r["mean_io_slowdown"] for r in rows if r["allocate"] != "mckp"}
     for better, worse in ((GREEDY, "random"), ("greedy-clairvoyant", GREEDY)):
@@ -71,11 +71,11 @@ def _placement(rows: Sequence[Record]) -> Iterator[str]:
         ]
         if ratios:
             percent = 100 * (1 - sum(ratios) / len(ratios))
-            yield f"Against {worse} placement, {better} {_lowers('the mean I/O slowdown', [percent])}."
+            yield f"Compared with {worse} placement, {better} {_describe_change('the mean I/O slowdown', [percent])}."
 
 
 def _forebay(rows: Sequence[Record]) -> Iterator[str]:
-    """forebay against the better of the two that the paper recommends, bin by bin."""
+    """Compare forebay with the better of the two policies that the paper recommends, bin by bin."""
     ours = {r["load_low"]: r for r in rows if r["allocate"] == "forebay"}
     peers = [[r for r in rows if r["load_low"] == low and r["allocate"] in ("tcpu", "best-bandwidth")] for low in ours]
     if not ours or not all(len(pair) == 2 for pair in peers):
@@ -84,11 +84,11 @@ def _forebay(rows: Sequence[Record]) -> Iterator[str]:
     for metric, what in (("mean_io_slowdown", "the mean I/O slowdown"), ("machine_idle", "the machine idle time")):
         bests = [min(peer[metric] for peer in pair) for pair in peers]
         pairs = zip(ours.values(), bests, strict=True)
-        gains = [100 * (1 - row[metric] / best) for row, best in pairs if best > 0]  # neither nan nor nothing to gain
+        gains = [100 * (1 - row[metric] / best) for row, best in pairs if best > 0]  # skips nan and 0
         if not gains:
             return
-        parts.append(_lowers(what, gains))
-    yield f"Against the better of tcpu and best-bandwidth in each bin, forebay {' and '.join(parts)}."
+        parts.append(_describe_change(what, gains))
+    yield f"Compared with the better of tcpu and best-bandwidth in each bin, forebay {' and '.join(parts)}."
 
 
 def _robust(rows: Sequence[Record], place: str) -> Iterator[str]:
@@ -101,15 +101,15 @@ def _robust(rows: Sequence[Record], place: str) -> Iterator[str]:
         if both:
             losses = [100 * (seen[key] / true[key] - 1) for key in both]
             yield (
-                f"Seeing class curves instead of true ones changes the mean I/O slowdown of {allocate} "
+                f"With class curves instead of true ones, the mean I/O slowdown of {allocate} changes "
                 f"by {_span(losses, signed=True)}."
             )
 
 
-def _lowers(what: str, gains: Sequence[float]) -> str:
-    """By how many percent it is lowered, in words that are true of losses too.
+def _describe_change(what: str, gains: Sequence[float]) -> str:
+    """Say by how many percent a policy lowers or raises something.
 
-    >>> _lowers("it", [1.0, 2.0]), _lowers("it", [-16.1]), _lowers("it", [-1.0, 2.0])
+    >>> _describe_change("it", [1.0, 2.0]), _describe_change("it", [-16.1]), _describe_change("it", [-1.0, 2.0])
     ('lowers it by 1.0 to 2.0 %', 'raises it by 16.1 %', 'changes it by -2.0 to +1.0 %')
     """
     losses = [-gain for gain in gains]
@@ -132,7 +132,7 @@ _HEADS = ("mean I/O slowdown", "max", "by allocation", "by congestion", "I/O-spr
 
 
 def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Report:
-    """`curves` are those that the applications were drawn from, `about` says what was run."""
+    """Make the report. Applications were drawn from `curves`; `about` describes the runs."""
     rows, sentences = results.rows(), conclusions(results)
     means = [
         (
@@ -144,7 +144,7 @@ def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Re
     title = "Means for each bin of I/O-load(\N{GREEK SMALL LETTER PI}_sys)"
     return Report(
         about=about,
-        findings=[Section("What came out", sentences)],
+        findings=[Section("Findings", sentences)],
         records={"rows": rows, "sets": records(results.runs)},
         document={"curves": results.origin, "settings": dict(results.settings), "conclusions": sentences, "rows": rows},
         figures=figures_of(results, curves),
@@ -157,7 +157,7 @@ def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Re
 
 
 def _by_load(results: Results, metric: str, title: str) -> Table:
-    """A line for each combination of policies, a column for each bin."""
+    """Tabulate a metric: a line for each combination of policies, a column for each bin."""
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for row in results.rows():
         lines.setdefault((row["allocate"], row["place"], row["curves"]), {})[row["load_low"]] = row[metric]

@@ -31,19 +31,19 @@ class Bin(NamedTuple):
 class Results:
     """All runs of a study.
 
-    `runs` is a structured array of type RUN; `occupancy` has a row for each run with the
-    occupancy of every target, from the busiest to the least busy.
+    `runs` is a structured array of type RUN. `occupancy` has a row for each run: the occupancy
+    of every target, from the busiest to the least busy.
     """
 
     study: str
-    origin: str  # which curves, in words
+    origin: str  # where the curves come from, in words
     settings: Mapping[str, object]
     bins: Sequence[Bin]
     runs: Rows
     occupancy: Floats
 
     def select(self, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Mask:
-        """Which runs had these policies, and policies that saw these curves."""
+        """Return a mask of the runs with these policies, and with policies that saw these curves."""
         chosen: Mask = self.runs["curves"] == curves
         for kind, policy in (("allocate", allocate), ("place", place)):
             if policy is not None:
@@ -51,23 +51,23 @@ class Results:
         return chosen
 
     def within(self, low: float, high: float) -> Mask:
-        """Which runs had an I/O-load(pi_sys) in [low, high)."""
+        """Return a mask of the runs with an I/O-load(pi_sys) in [low, high)."""
         inside: Mask = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
         return inside
 
     def bins_of(self, chosen: Mask) -> list[Bin]:
-        """The bins that hold any of the chosen runs."""
+        """Return the bins that hold any of the chosen runs."""
         return [bin_ for bin_ in self.bins if (chosen & self.within(*bin_)).any()]
 
     def allocators(self) -> list[str]:
-        """In the order in which they were asked for."""
+        """Return the allocators in the order of the request."""
         return distinct(self.runs, "allocate")
 
     def placers(self) -> list[str]:
         return distinct(self.runs, "place")
 
     def rows(self) -> list[Record]:
-        """Means over the sets of each bin, for every combination of policies and what they saw."""
+        """Return the means over the sets of each bin, for every combination of policies and known curves."""
         rows: list[Record] = []
         for curves, allocate, place in distinct(self.runs, "curves", "allocate", "place"):
             chosen = self.select(allocate=allocate, place=place, curves=curves)
@@ -81,5 +81,5 @@ class Results:
 
 
 def load_bins(loads: Sequence[float], step: float) -> list[Bin]:
-    """A bin of width `step` around each load, as the paper's 0.5 +- 0.05."""
+    """Return a bin of width `step` around each load, like the paper's 0.5 +- 0.05."""
     return [Bin(low=round(load - step / 2, 9), high=round(load + step / 2, 9)) for load in loads]

@@ -17,16 +17,18 @@ _POLICIES = ("default", "tapp-io", "dca-io", "forebay")
 
 def build(
     policy: Annotated[
-        str | None, typer.Option(help=f"Striping policies by commas, or 'all'. [{','.join(_POLICIES)}]")
+        str | None, typer.Option(help=f"Comma-separated striping policies, or 'all'. [{','.join(_POLICIES)}]")
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="Of the first ten runs of each application.", min=1)] = 20,
-    noise: Annotated[bool, typer.Option(help="Also under 5, 20 and 40 % noise.")] = True,
-    noise_seeds: Annotated[int, typer.Option(help="Of each case under each level of noise.", min=1)] = 20,
+    repetitions: Annotated[
+        int, typer.Option(help="Repetitions of the first ten runs of each application.", min=1)
+    ] = 20,
+    noise: Annotated[bool, typer.Option(help="Also simulate 5, 20 and 40 % noise.")] = True,
+    noise_seeds: Annotated[int, typer.Option(help="Random seeds for each case at each level of noise.", min=1)] = 20,
     seed: Seed = 0,
 ) -> StripingStudy:
     """Stripe count, stripe size and first target, run by run.
 
-    Every policy (Kim et al. 2022, section 5).
+    Runs every policy (Kim et al. 2022, section 5).
     """
     from forebay.decide.registry import policies
     from forebay.studies.striping.experiment import NUMBERS, StripingStudy, noise_cases, paper_panels

@@ -36,7 +36,7 @@ FACTORS = (0.5, 1.0, 2.0)
 
 
 def best_layout(case: Case) -> tuple[Layout, float]:
-    """Of all powers of two the fastest, the smallest of equally fast ones, and its bytes per second."""
+    """Return the fastest layout among powers of two, the smallest of equals, and its bytes per second."""
     counts = [1 << k for k in range(case.machine.targets.bit_length()) if 1 << k <= case.machine.targets]
     layouts = [Layout(count=count, size=size, start=0) for count, size in product(counts, SIZES)]
     best = max(layouts, key=case.throughput)
@@ -44,22 +44,22 @@ def best_layout(case: Case) -> tuple[Layout, float]:
 
 
 def noise_piece(case: Case, noise: float, policies: Sequence[str], *, runs: int, rngs: Sequence[Generator]) -> Rows:
-    """A NOISE row for every policy, history and generator; chance is the same for all policies."""
+    """Return a NOISE row for every policy, history and generator. All policies meet the same random numbers."""
     case = without_others(case)
     best, default = best_layout(case)[1], case.throughput(Layout(count=1, start=0))
     rows = []
     for seed, rng in enumerate(rngs):
-        known = {study.OTHERS: peers_of(case.machine, case.processes, noise, rng), study.NOBODY: ()}
+        histories = {study.OTHERS: peers_of(case.machine, case.processes, noise, rng), study.NOBODY: ()}
         skies = weather(case, runs, noise, rng)
-        for (history, peers), spec in product(known.items(), policies):
-            reached = np.array([o.expected for o in first_runs(case, find("stripe", spec).decide, peers, skies)])
+        for (history, peers), spec in product(histories.items(), policies):
+            expected = np.array([o.expected for o in first_runs(case, find("stripe", spec).decide, peers, skies)])
             about = (case.machine.name, case.program.name, case.processes, noise, history, spec, seed)
-            rows.append((*about, *judge_runs(reached, best, default)))
+            rows.append((*about, *judge_runs(expected, best, default)))
     return np.array(rows, dtype=NOISE)
 
 
 def judge_runs(expected: Floats, best: float, default: float) -> tuple[int, float, float, float]:
-    """The columns `reached`, `settled`, `worst` and `total` of runs with these throughputs without noise.
+    """Return the columns `reached`, `settled`, `worst` and `total` of runs with these noise-free throughputs.
 
     >>> judge_runs(np.array([50.0, 96.0, 48.0, 100.0]), 100.0, 50.0)
     (2, 0.5, 0.5, 0.735)
@@ -75,14 +75,14 @@ def judge_runs(expected: Floats, best: float, default: float) -> tuple[int, floa
 
 
 def without_others(case: Case) -> Case:
-    """Without background, which would be noise of another kind."""
+    """Remove other load, which would be another kind of noise."""
     return case._replace(machine=replace(case.machine, background=0.0), others=())
 
 
 def assumed_piece(panels: Iterable[tuple[int, Case]], number: str, factor: float) -> Rows:
-    """An ASSUMED row for every figure and rival, with `number` of its machine times `factor`.
+    """Return an ASSUMED row for every figure and rival, with `number` of its machine times `factor`.
 
-    By how much the best layout is faster, at most, than those of the policies that don't learn, without noise.
+    A row holds the largest gain of the best layout over a policy that does not learn, without noise.
     """
     most: dict[tuple[int, str, str], float] = {}
     for figure, assumed in panels:
@@ -106,7 +106,7 @@ LEVELS = (0.05, 0.2, 0.4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel of a figure; `fio` is how many targets FIO writes to meanwhile."""
+    """One panel of a figure; `fio` is the number of targets that FIO writes to meanwhile."""
 
     figure: int
     case: Case
@@ -115,9 +115,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripingStudy(Study[StripingResults]):
-    """What to run: `panels` by key for the paper's figures, `cases` by key under every level of noise.
+    """The runs of a study: `panels` for the paper's figures, `cases` for every level of noise, both by key.
 
-    `assumed` are the numbers of the machines that are halved and doubled.
+    The study also halves and doubles each number of the machines in `assumed`.
     """
 
     panels: Mapping[str, Panel]
@@ -144,7 +144,7 @@ class StripingStudy(Study[StripingResults]):
         return [*self.panels, *noise, *(f"assumed/{name}/{factor:g}" for name in self.assumed for factor in FACTORS)]
 
     def run_piece(self, key: str) -> Rows:
-        """One panel under every policy, one case under one level of noise, or all panels with another number."""
+        """Run one panel under every policy, one case at one level of noise, or all panels with a changed number."""
         if key in self.panels:
             return self._run_panel(key, self.panels[key])
         kind, _, which = key.partition("/")
@@ -157,7 +157,7 @@ class StripingStudy(Study[StripingResults]):
         return noise_piece(self.cases[which], noise, self.policies, runs=self.noise_runs, rngs=rngs)
 
     def _run_panel(self, key: str, panel: Panel) -> Rows:
-        """A RUN for every run of every repetition under every policy; chance is the same for all policies."""
+        """Return a RUN for every run of every repetition. All policies meet the same random numbers."""
         case, used, rows = panel.case, panel.case.machine, []
         about = (panel.figure, used.name, case.program.name, case.processes, used.nodes(case.processes), panel.fio)
         for repetition in range(self.repetitions):
@@ -180,7 +180,7 @@ class StripingStudy(Study[StripingResults]):
 
 
 def paper_panels() -> dict[str, Panel]:
-    """Figures 7 to 14; in the last one also with half as many processes, where the rule leaves targets free."""
+    """Return the panels of Figures 7 to 14. Figure 14 adds half the processes, where the rule leaves targets free."""
     panels: dict[str, Panel] = {}
     for figure, program in enumerate((machine.FIO_SEQUENTIAL, machine.FIO_RANDOM, *_APPLICATIONS), start=7):
         for processes in PROCESSES:
@@ -199,7 +199,7 @@ def paper_panels() -> dict[str, Panel]:
 
 
 def noise_cases() -> dict[str, Case]:
-    """Every application with few, some and many processes, on a machine where nobody else is."""
+    """Return every application with few, some and many processes, alone on the machine."""
     return {
         f"{slug(s.case.program.name)}-{s.case.processes}": s.case
         for s in paper_panels().values()
@@ -212,7 +212,7 @@ def slug(name: str) -> str:
 
 
 def policies_for(panel: Panel, policies: Sequence[str]) -> list[str]:
-    """Beside FIO, `dca-io` is compared with itself without Procedure 3, and `tapp-io` is left out, as in the paper."""
+    """Return the policies of a panel. Beside FIO, `dca-io` also runs without Procedure 3; `tapp-io` does not run."""
     if not panel.fio:
         return list(policies)
     return [p for spec in policies for p in ((APART, DCA) if spec == DCA else (spec,)) if p != TAPP]

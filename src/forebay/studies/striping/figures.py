@@ -16,11 +16,11 @@ from forebay.studies.striping.results import APART, NOBODY, OTHERS, StripingResu
 
 _TEXTS = read_texts(__file__)
 _BESIDE = 14
-_HISTORY = {OTHERS: "runs of others known", NOBODY: "nothing known"}
+_HISTORY = {OTHERS: "other runs known", NOBODY: "no runs known"}
 
 
 def figures_of(results: StripingResults) -> Iterator[Sketch]:
-    """Every figure that the results allow, with the policies that were run."""
+    """Yield every figure that the results allow, with the policies that were run."""
     for number in results.figures():
         runs = results.of(figure=number)
         later = later_runs(runs) if number == _BESIDE else runs
@@ -106,12 +106,12 @@ def beside(results: StripingResults, number: int) -> Figure:
         sharey=True,
         legend=[Patch(color=look.colour, label=printable(label(name))) for name, look in looks.items()],
     )
-    figure.axes[0].set_ylim(bottom=0)  # of all panels, and only now: it ends the search for the top
+    figure.axes[0].set_ylim(bottom=0)  # for all panels; only now, because it fixes the upper limit too
     return figure
 
 
 def noise_figure(results: StripingResults) -> Figure:
-    """A row of panels for each history: throughput, the worst run, when and how often the best is near."""
+    """Draw a row of panels for each history: throughput, worst run, first run near the best, and share of such runs."""
     rows, last = results.noise, results.noise_runs
     looks = looks_of(distinct(rows, "policy"), "stripe")
     measures = {

@@ -1,4 +1,4 @@
-"""The findings, computed from the results, and where they differ from the paper's."""
+"""The findings, computed from the results, and their differences from the paper."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -21,7 +21,7 @@ _LEVEL = ("noise", "history", "policy")
 
 
 def mean_records(results: StripingResults) -> list[Record]:
-    """Over the repetitions: mean and standard deviation of the throughput, and the layout that was used most."""
+    """Return the mean and standard deviation of the throughput over the repetitions, and the most frequent layout."""
     records = []
     for panel, runs in group(results.runs, _PANEL):
         layouts, used = np.unique(runs[["stripe_count", "stripe_size"]], return_counts=True)
@@ -37,7 +37,7 @@ def mean_records(results: StripingResults) -> list[Record]:
 
 
 def level_records(results: StripingResults) -> list[Record]:
-    """For each level of noise, history and policy, over all cases and seeds."""
+    """Return a record for each level of noise, history and policy, over all cases and seeds."""
     return [
         key
         | {
@@ -54,7 +54,7 @@ def level_records(results: StripingResults) -> list[Record]:
 
 
 def gains_table(results: StripingResults) -> Table:
-    """The paper's improvements beside ours, and those of `forebay`."""
+    """Tabulate the paper's improvements beside ours, and those of `forebay`."""
     every = list(gains(results))
     others = {(g.figure, g.application, g.against): f"{g.percent:.0f} %" for g in every if g.policy != DCA}
     rows = [
@@ -70,21 +70,21 @@ def gains_table(results: StripingResults) -> Table:
         for g in every
         if g.policy == DCA
     ]
-    return Table.of("By how many percent dca-io is faster, at most", rows)
+    return Table.of("Largest gain of dca-io over other policies", rows)
 
 
 def policy_label(policy: str) -> str:
-    """A policy in the words of the paper."""
+    """Name a policy as the paper does."""
     return "itself without Procedure 3" if policy == study.APART else policy
 
 
 def describe_place(gain: study.Gain) -> str:
-    """With how many processes, or beside how much of FIO, the gain is largest."""
+    """Say with how many processes, or beside how many targets of FIO, the gain is largest."""
     return f"FIO on {gain.fio} of 4" if gain.fio else plural(gain.processes, "process")
 
 
 def noise_table(results: StripingResults) -> Table:
-    """A line for each level of noise, history and policy."""
+    """Tabulate the effect of noise: a line for each level of noise, history and policy."""
     rows = [
         {
             "noise": f"{100 * r['noise']:.0f} %",
@@ -99,20 +99,20 @@ def noise_table(results: StripingResults) -> Table:
         }
         for r in level_records(results)
     ]
-    return Table.of("What noise does to each policy", rows)
+    return Table.of("Effect of noise on each policy", rows)
 
 
 def model_table() -> Table:
-    """Every number of both machines, and where it comes from."""
+    """Tabulate every number of both machines with its source."""
     rows = [
         (what, _format_number(name, LOCAL), _format_number(name, CORI), source)
         for name, (what, source) in PAPER["sources"].items()
     ]
-    return Table("The model's numbers", ("", "local", "Cori", "from"), rows)
+    return Table("The model's numbers", ("", "local", "Cori", "source"), rows)
 
 
 def assumed_table(results: StripingResults) -> Table:
-    """A line for each number of the model, a column for each figure: halved, as it is, and doubled."""
+    """Tabulate the gains in each figure (column) with each number of the model (line) halved, unchanged and doubled."""
     rows = results.assumed
     columns = [(f, against) for f, against in distinct(rows, "figure", "against") if f < 12 or against == study.TAPP]
     lines = []
@@ -120,8 +120,8 @@ def assumed_table(results: StripingResults) -> Table:
         cells = [select(rows, number=number, figure=f, against=a)["percent"] for f, a in columns]
         label = PAPER["sources"].get(number, (number, ""))[0].partition(",")[0]
         lines.append((label, *(" / ".join(f"{p:.0f}" for p in cell) for cell in cells)))
-    heads = ("number: half / as it is / twice", *(f"Fig. {figure}, {against}" for figure, against in columns))
-    return Table("By how many percent the best layout is faster, at most, if a number is off", heads, lines)
+    heads = ("number: halved / unchanged / doubled", *(f"Fig. {figure}, {against}" for figure, against in columns))
+    return Table("Largest gain of the best layout in %, if a number of the model is wrong", heads, lines)
 
 
 def _format_number(name: str, machine: Machine) -> str:
@@ -132,16 +132,16 @@ def _format_number(name: str, machine: Machine) -> str:
     return f"{value / scale:g}"
 
 
-_NEAR = 10.0  # percent points within which ours and the paper's improvement are called alike
+_NEAR = 10.0  # percentage points within which our improvement counts as equal to the paper's
 
 
 def conclusions(results: StripingResults) -> list[str]:
-    """Sentences, each true of these results; a comparison whose runs are missing is left out."""
+    """Return the findings as sentences. A comparison that lacks runs is left out."""
     return [sentence for part in (_figures, _apart, _forebay, _noise) for sentence in part(results)]
 
 
 def differences(results: StripingResults) -> list[str]:
-    """For each figure in which ours is not within ten points of the paper's: what the model does there."""
+    """Explain each figure in which our improvement is more than ten points off the paper's."""
     off = {g.figure for g in gains(results) if g.policy == DCA and abs(g.percent - g.paper) > _NEAR}
     reasons: dict[str, list[str]] = {}
     for figure in sorted(off):
@@ -171,7 +171,7 @@ def _faster(percent: float) -> str:
 
 
 def _apart(results: StripingResults) -> Iterator[str]:
-    """What Procedure 3 wins with fewer processes than in the paper, where the rule leaves targets free."""
+    """Give the gain of Procedure 3 with fewer processes than in the paper, where the rule leaves targets free."""
     runs = later_runs(results.of(figure=14))
     for processes in np.unique(runs["processes"][runs["processes"] != study.BESIDE]).tolist():
         gained = []
@@ -183,13 +183,13 @@ def _apart(results: StripingResults) -> Iterator[str]:
         if gained:
             percent, best = max(gained)
             yield (
-                f"Beside FIO with {plural(processes, 'process')}, which the paper doesn't have, Procedure 3 makes "
+                f"Beside FIO with {plural(processes, 'process')}, which is not in the paper, Procedure 3 makes "
                 f"{DCA} {_faster(percent)} ({best} of 4)."
             )
 
 
 def _forebay(results: StripingResults) -> Iterator[str]:
-    """`forebay` against `dca-io`, over all runs of each panel."""
+    """Compare `forebay` with `dca-io` over all runs of each panel."""
     ratios: dict[str, float] = {}
     for figure in results.figures():
         for application, processes, fio in results.panels(figure):
@@ -218,16 +218,16 @@ def _change(ratio: float) -> str:
 
 def _noise(results: StripingResults) -> Iterator[str]:
     rows = [r for r in level_records(results) if r["policy"] != study.DEFAULT]
-    for history, known in ((study.OTHERS, "where runs of others are known"), (study.NOBODY, "where nothing is known")):
+    for history, known in ((study.OTHERS, "when other runs are known"), (study.NOBODY, "when no runs are known")):
         for noise in sorted({r["noise"] for r in rows}):
             parts = [
                 f"{r['policy']} {100 * r['throughput']:.1f} % (worst run {100 * r['mean_worst_run']:.0f} % of the best "
-                f"before it, near the best layout from run {r['first_near_best']:.1f})"
+                f"before it, near the best layout from run {r['first_near_best']:.1f} on)"
                 for r in rows
                 if (r["noise"], r["history"]) == (noise, history)
             ]
             if parts:
-                yield f"With {100 * noise:.0f} % noise, {known}, of the best possible throughput: {', '.join(parts)}."
+                yield f"Share of the best throughput with {100 * noise:.0f} % noise, {known}: {', '.join(parts)}."
 
 
 def make_report(results: StripingResults) -> Report:
@@ -245,8 +245,8 @@ def make_report(results: StripingResults) -> Report:
         about=f"The first {settings.get('runs')} runs of each application under each policy, in simulation, after "
         f"Kim et al. 2022, section 5; {settings.get('repetitions')} repetitions, seed {settings.get('seed')}.",
         findings=[
-            Section("What came out", sentences),
-            Section("Where this is not what the paper says, and why", differ),
+            Section("Findings", sentences),
+            Section("Differences from the paper, and why", differ),
         ],
         records=files,
         document={

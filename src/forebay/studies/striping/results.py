@@ -1,4 +1,4 @@
-"""The results, and what the paper says they should be."""
+"""The results, and the claims of the paper."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PAPER = load_toml(Path(__file__).with_name("paper.toml"))
 
 @dataclass(frozen=True)
 class StripingResults:
-    """All runs (RUN), how the policies do under noise (NOISE), and what other numbers would do (ASSUMED)."""
+    """All runs (RUN), the policies under noise (NOISE), and the gains with changed numbers of the model (ASSUMED)."""
 
     settings: Mapping[str, object]
     runs: Rows
@@ -35,33 +35,33 @@ class StripingResults:
 
     @property
     def noise_runs(self) -> int:
-        """How many runs there are under noise."""
+        """The number of runs of each case under noise."""
         return int(str(self.settings.get("noise runs", 20)))
 
     def of(self, **wanted: object) -> Rows:
-        """The runs whose columns have these values."""
+        """Return the runs whose columns have these values."""
         return select(self.runs, **wanted)
 
     def panels(self, figure: int) -> list[tuple[str, int, int]]:
-        """Application, processes and targets of FIO of everything that the figure compares, in order."""
+        """Return application, processes and targets of FIO of each panel of the figure, in order."""
         return distinct(self.of(figure=figure), "application", "processes", "fio")
 
 
 def later_runs(runs: Rows) -> Rows:
-    """The second half of the runs, when the policies have learned what they learn."""
+    """Return the second half of the runs, when policies have finished learning."""
     later: Rows = runs[runs["run"] > runs["run"].max(initial=0) // 2]
     return later
 
 
 def first_near(rows: Rows, last: int) -> Floats:
-    """The first run within 5 % of the best layout; one more than there are where none is."""
+    """Return the first run within 5 % of the best layout, or `last` + 1 if none is."""
     first: Floats = np.where(rows["reached"] > 0, rows["reached"], last + 1)
     return first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """By how many percent `policy` is faster than `against` where that is most, and where that is."""
+    """The largest gain of `policy` over `against` in percent, and the panel that has it."""
 
     figure: int
     application: str
@@ -74,7 +74,7 @@ class Gain:
 
 
 def gains(results: StripingResults) -> Iterator[Gain]:
-    """Every claim of the paper beside what we find, for `dca-io` and for `forebay` in its place."""
+    """Yield our gain beside each claim of the paper, for `dca-io` and for `forebay` in its place."""
     for claim, policy in product(PAPER["claims"], (DCA, FOREBAY)):
         paper, every = float(claim["percent"]) if policy == DCA else float("nan"), []
         for application, processes, fio in results.panels(claim["figure"]):
