@@ -56,7 +56,7 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     out = tmp_path / "new"
     ran = forebay("study", "request-windows", *FEW, "--repetitions", 1, "--out", out)
     assert (ran.code, ran.err) == (0, "")
-    assert "What windows win and lose over fifo" in ran.out and "forebay's regret is" in ran.out
+    assert "Gains and losses of windows against fifo" in ran.out and "forebay's regret is" in ran.out
     assert "no validation of the paper" in ran.out
     assert f"Report: {out / 'report.html'}" in ran.out
     assert len(list(out.glob("*.png"))) == len(list(out.glob("*.pdf"))) == 8
@@ -83,13 +83,13 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     ("options", "message"),
     [
         (("--tuner", "epsilon-gredy"), "no tuner 'epsilon-gredy'; did you mean 'epsilon-greedy'?"),
-        (("--tuner", " , "), "--tuner: names none"),
+        (("--tuner", " , "), "--tuner: must name at least one policy"),
         (("--tuner", "epsilon-greedy:epsilon=much"), "epsilon must be of type float, not 'much'"),
         (("--scheduler", "hbbr"), "no request scheduler 'hbbr'; did you mean 'hbrr'?"),
-        (("--scheduler", ","), "--scheduler: names none"),
+        (("--scheduler", ","), "--scheduler: must name at least one policy"),
         (("--total", "lots"), "--total: "),
-        (("--total", "-1 GiB"), "--total: must be more than nothing"),
-        (("--total", "1e999"), "--total: must be more than nothing and less than 1 PiB"),
+        (("--total", "-1 GiB"), "--total: must be more than 0"),
+        (("--total", "1e999"), "--total: must be more than 0 and less than 1 PiB"),
         (("--total", "1 MiB"), "--total: total: is less than one request for each process"),
         (("--repetitions", "0"), "'--repetitions'"),
         (("--seed", "-1"), "'--seed'"),
@@ -112,4 +112,4 @@ def test_a_folder_that_cannot_be_made_is_named(forebay: Forebay, tmp_path: Path)
 
 def test_the_help_says_that_the_model_is_fitted(forebay: Forebay) -> None:
     told = " ".join(forebay("study", "request-windows", "--help").out.split())
-    assert "fitted to the paper's figures: what comes out is not a validation of the paper" in told
+    assert "fitted to the paper's figures, so the results do not validate the paper" in told

@@ -268,7 +268,7 @@ def test_the_paper_is_144_experiments_and_all_tuners() -> None:
     [
         ("repetitions", 0, "repetitions: must be 1 or more"),
         ("demand_replays", 0, "demand replays: must be 1 or more"),
-        ("experiments", (), "needs an experiment"),
+        ("experiments", (), "needs at least one experiment"),
         ("tuners", ("tompson",), "did you mean 'thompson'"),
         ("schedulers", ("fofi",), "'fofi'"),
     ],

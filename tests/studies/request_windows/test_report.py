@@ -217,7 +217,7 @@ def test_twins_is_compared_with_its_best_window() -> None:
 
 def test_every_number_of_the_model_is_told() -> None:
     rows = {row[0]: row[1] for row in model_table().rows}
-    assert rows["any request, µs"] == "60" and rows["bandwidth of a server, MB/s"] == "600"
+    assert rows["time for any request, µs"] == "60" and rows["bandwidth of a server, MB/s"] == "600"
     assert len(rows) == 9
 
 

@@ -19,7 +19,7 @@ _ALWAYS = ("fifo", "twins")
 
 
 def build(
-    repetitions: Annotated[int, typer.Option(help="Of each experiment under fifo and each window.", min=1)] = 3,
+    repetitions: Annotated[int, typer.Option(help="Runs of each experiment under fifo and each window.", min=1)] = 3,
     tuner: Annotated[
         str | None,
         typer.Option(
@@ -33,10 +33,10 @@ def build(
     total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
     seed: Seed = 0,
 ) -> RequestWindowsStudy:
-    """Windows of twins in 144 situations, and who learns them.
+    """Windows of twins in 144 situations, and tuners that learn them.
 
-    After Bez et al. 2019, with who recognises the situations. The model of the data servers is fitted to the paper's
-    figures: what comes out is not a validation of the paper.
+    Follows Bez et al. 2019, including the detection of access patterns. The model of the data servers is fitted to the
+    paper's figures, so the results do not validate the paper.
     """
     from forebay.studies.request_windows.experiment import default_tuners, other_schedulers, paper_study
 
@@ -53,7 +53,7 @@ def _names(kind: Kind, option: str, text: str | None, default: tuple[str, ...]) 
     if text is None:
         return list(default)
     if not text.strip(", "):
-        raise BadInput(option, "names none")
+        raise BadInput(option, "must name at least one policy, or 'all'")
     return policy_list(kind, text)
 
 
@@ -64,7 +64,7 @@ def _parse_total(text: str) -> int:
     try:
         size = parse_size(text)
         if not 0 < size < 1 << 50:
-            raise ValueError(f"must be more than nothing and less than 1 PiB, not {text!r}")
+            raise ValueError(f"must be more than 0 and less than 1 PiB, not {text!r}")
         paper_experiments(int(size))
     except (BadInput, ValueError) as error:
         raise BadInput("--total", str(error)) from None

@@ -1,7 +1,7 @@
-"""What is learned when demand changes: by bandwidth, as in the paper, and by what was asked for.
+"""Learning under changing demand, with bandwidth as the reward, as in the paper, or bandwidth over demand.
 
-Demand changes from time to time, and not by the window's doing. In bursts: each period has so many bytes to move, and
-the rest of it is idle. Thinking: processes wait between their requests.
+Demand changes from time to time, independently of the window. In bursts, each period has some bytes to move and is
+idle afterwards. With thinking, processes wait between their requests.
 """
 
 import zlib
@@ -25,14 +25,14 @@ from forebay.simulate.requests.run import NANO, Forwarding, Simulation, simulate
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import BURSTS, DEMANDED, STEADY, THINKING, TWINS
 
-Seen = Sequence[Sequence[Sequence[Sequence[Observation]]]]
-"""What was seen, by window, demand, period and I/O node."""
+Observations = Sequence[Sequence[Sequence[Sequence[Observation]]]]
+"""Observations by window, demand, period and I/O node."""
 SHARES = (0.5, 0.25, 0.1)
-"""Of what fifo would move in a period, the bytes of a burst."""
+"""The bytes of a burst, as shares of what fifo would move in a period."""
 THINKS = (0.02, 0.1, 0.5)
-"""Seconds that processes think on average."""
-STAYS = 5  # periods that demand stays as it is, on average
-PERIODS = 6  # observed of each window and demand
+"""Mean think times of processes, in seconds."""
+STAYS = 5  # periods between changes of demand, on average
+PERIODS = 6  # observed for each window and demand
 _ENDLESS = 1 << 44  # bytes
 
 
@@ -47,13 +47,13 @@ def learn_under_demand(
     repetitions: int,
     seed: int,
 ) -> Rows:
-    """DEMANDED rows of each tuner and reward, under each kind of demand."""
+    """Return DEMANDED rows for each tuner and reward, under each kind of demand."""
     rows = []
-    for demand, seen in _observe_all(experiment, windows, period, seed).items():
-        worth = _worth(seen, demand)
+    for demand, observed in _observe_all(experiment, windows, period, seed).items():
+        worth = _rate_windows(observed, demand)
         for spec, reward in product(tuners, REWARDS):
             seeds = (zlib.crc32(f"{seed} {number} {r}".encode()) for r in range(repetitions))
-            taken = np.array([_learn(seen, spec, reward, steps, chance) for chance in seeds])
+            taken = np.array([_learn(observed, spec, reward, steps, chance) for chance in seeds])
             for b in range(steps // BIN):
                 arms, demands = (taken[:, b * BIN : (b + 1) * BIN, k] for k in range(2))
                 precision = float((worth.argmax(axis=0)[demands] == arms).mean())
@@ -62,8 +62,8 @@ def learn_under_demand(
     return np.array(rows, dtype=DEMANDED)
 
 
-def _observe_all(experiment: Experiment, windows: Sequence[int], period: float, seed: int) -> dict[str, Seen]:
-    """By kind of demand; full demand is the first of each."""
+def _observe_all(experiment: Experiment, windows: Sequence[int], period: float, seed: int) -> dict[str, Observations]:
+    """Observe every window under each kind of demand. Full demand is the first of each kind."""
     fifo = simulate_requests(Forwarding(nodes=experiment.nodes), experiment.workload, seed=seed).bandwidth
     observers = [partial(_observe, experiment, window, period, seed) for window in windows]
     full = [observe(think=0.0) for observe in observers]
@@ -78,9 +78,9 @@ def _observe_all(experiment: Experiment, windows: Sequence[int], period: float, 
 def _observe(
     experiment: Experiment, window: int, period: float, seed: int, *, think: float = 0.0, burst: float | None = None
 ) -> list[list[Observation]]:
-    """What all I/O nodes saw in each of PERIODS periods.
+    """Return what all I/O nodes observe in each of PERIODS periods.
 
-    Each begins with a `burst` of so many bytes, or all are one run, after a period in which processes begin.
+    Each begins with a burst of `burst` bytes. Without `burst`, all belong to one run, whose first period is left out.
     """
     layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS, window=window)
     work, processes = experiment.workload, experiment.workload.processes
@@ -89,40 +89,40 @@ def _observe(
         return Simulation(layer, [work], seed=seed, period=period, periods=PERIODS + 1)
 
     if burst is None:
-        # A think time of nearly nothing, so that all go the same way.
+        # A tiny think time, so that all runs take the same path through the simulator.
         run = start(replace(work, total=_ENDLESS, think=max(think, 1e-9)), seed)
         run.advance(round((PERIODS + 1) * period * NANO))
-        seen = run.rows[1:]
+        tallies = run.rows[1:]
     else:
-        seen = []
+        tallies = []
         for number in range(PERIODS):
             run = start(replace(work, total=max(int(burst), processes * work.request)), seed + number)
             run.advance(round(period * NANO))
             run.end_period(round(period * NANO))
-            seen.append(run.rows[0])
+            tallies.append(run.rows[0])
     each = processes // experiment.nodes
-    return [[make_observation(row, period, processes=each) for row in rows] for rows in seen]
+    return [[make_observation(row, period, processes=each) for row in rows] for rows in tallies]
 
 
-def _worth(seen: Seen, demand: str) -> Any:
-    """Of each window under each demand: its bandwidth; in bursts, whose bytes are given, that of the busy time."""
+def _rate_windows(observed: Observations, demand: str) -> Any:
+    """Return the mean bandwidth of each window under each demand; in bursts, with fixed bytes, of the busy time."""
 
     def rate(once: Observation) -> float:
         return once.bandwidth / once.busy if demand == BURSTS and once.busy else once.bandwidth
 
-    return np.array([[np.mean([[rate(o) for o in nodes] for nodes in periods]) for periods in row] for row in seen])
+    return np.array([[np.mean([[rate(o) for o in nodes] for nodes in periods]) for periods in row] for row in observed])
 
 
-def _learn(seen: Seen, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
-    """The windows that a tuner takes, and the demand it meets, drawn from a state of its own: the same for all."""
+def _learn(observed: Observations, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
+    """Return the windows that a tuner takes and the demand that it meets, which is the same for all tuners."""
     policy, chance, weather = find("tune", spec), seed_state(seed), seed_state(seed + 1)
-    stack, demand, taken = new_stack(policy, reward, len(seen), ordered=True), 0, []
-    before: Sequence[Observation] = seen[0][0][0]
+    stack, demand, taken = new_stack(policy, reward, len(observed), ordered=True), 0, []
+    before: Sequence[Observation] = observed[0][0][0]
     for _ in range(steps):
         if draw(weather, STAYS) == 0:
-            demand = int(draw(weather, len(seen[0])))
+            demand = int(draw(weather, len(observed[0])))
         arm = pick(policy, current(stack, before), chance)
-        periods = seen[arm][demand]
+        periods = observed[arm][demand]
         before = periods[int(draw(chance, len(periods)))]
         credit(stack, arm, before)
         taken.append((arm, demand))

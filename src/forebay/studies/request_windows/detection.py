@@ -1,4 +1,4 @@
-"""Bez et al. 2019, sections 5 and 6.2: how well access patterns are recognised, seen before and not."""
+"""Bez et al. 2019, sections 5 and 6.2: how well classifiers recognise access patterns of known and unknown sizes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -16,11 +16,11 @@ from forebay.studies.request_windows.results import DETECTED, FIFO, SEEN, TWINS,
 
 CLASSIFIERS: tuple[Classifier, ...] = ("network", "tree")
 _UNSEEN_WINDOWS = (0, 1_000_000)
-EDGES = 1  # periods left out at the beginning and at the end of a run, where there is more than the edges
+EDGES = 1  # periods left out at each end of a run, if the run has others
 
 
 def unseen_experiments() -> tuple[Experiment, ...]:
-    """No request and no file is as large as one of those trained on, and no number of processes is one of theirs."""
+    """Return experiments whose sizes of requests and files and numbers of processes are not in the training data."""
     nodes, processes = (3, 6), (48, 200)
     requests, totals = (10_000, 100_000, 600_000), (150_000_000, 900_000_000)
     return tuple(
@@ -33,7 +33,7 @@ def unseen_experiments() -> tuple[Experiment, ...]:
 
 
 def periods_of(experiment: Experiment, window: int, *, seed: int, period: float) -> Iterator[Observation]:
-    """What each I/O node saw in each period of a run, without its edges."""
+    """Yield what each I/O node observes in each period of a run, without the edges of the run."""
     layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS if window else FIFO, window=window or None)
     outcome = simulate_requests(layer, experiment.workload, seed=seed, period=period)
     count = len(outcome.periods)
@@ -43,32 +43,32 @@ def periods_of(experiment: Experiment, window: int, *, seed: int, period: float)
 
 
 def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:
-    """DETECTED rows of every experiment and window, of whole periods with requests."""
-    rows_seen = whole(periods[periods["scheduler"] == TWINS])
-    rows_seen = rows_seen[rows_seen["reads"] + rows_seen["writes"] > 0]
-    measured = np.stack([rows_seen[name].astype(np.float64) for name in FEATURES], axis=1)
+    """Return DETECTED rows for every experiment and window, from whole periods with requests."""
+    busy = whole(periods[periods["scheduler"] == TWINS])
+    busy = busy[busy["reads"] + busy["writes"] > 0]
+    measured = np.stack([busy[name].astype(np.float64) for name in FEATURES], axis=1)
     rows = []
     for by in CLASSIFIERS:
         classes = classify(measured, detector, by)
-        for e, window in sorted(set(zip(rows_seen["experiment"].tolist(), rows_seen["window"].tolist(), strict=True))):
-            here = classes[(rows_seen["experiment"] == e) & (rows_seen["window"] == window)]
-            rows.append(_row(SEEN, by, e, experiments[e], window, here))
+        for e, window in sorted(set(zip(busy["experiment"].tolist(), busy["window"].tolist(), strict=True))):
+            here = classes[(busy["experiment"] == e) & (busy["window"] == window)]
+            rows.append(_make_row(SEEN, by, e, experiments[e], window, here))
     return np.array(rows, dtype=DETECTED)
 
 
 def detect_unseen(experiments: Sequence[Experiment], first: int, detector: Detector, seed: int) -> Rows:
-    """DETECTED rows of experiments of other sizes; the first of them is number `first` of its list."""
+    """Return DETECTED rows for experiments of other sizes, which are numbered from `first` on."""
     rows = []
     for e, experiment in enumerate(experiments, start=first):
         for window in _UNSEEN_WINDOWS:
-            seen = [o for o in periods_of(experiment, window, seed=seed + e, period=0.05) if o.requests]
+            observed = [o for o in periods_of(experiment, window, seed=seed + e, period=0.05) if o.requests]
             for by in CLASSIFIERS:
-                rows.append(_row(UNSEEN, by, e, experiment, window, classify(features(seen), detector, by)))
+                rows.append(_make_row(UNSEEN, by, e, experiment, window, classify(features(observed), detector, by)))
     return np.array(rows, dtype=DETECTED)
 
 
 def confusion(detected: Rows, of: str, by: str) -> Any:
-    """A row for each detected and a column for each true pattern, as in Fig. 3: periods."""
+    """Count periods: a row for each detected and a column for each true pattern, as in Fig. 3."""
     rows = select(detected, set=of, classifier=by)
     table = np.zeros((len(PATTERNS), len(PATTERNS)), dtype=np.int64)
     for row in rows:
@@ -77,7 +77,7 @@ def confusion(detected: Rows, of: str, by: str) -> Any:
 
 
 def precisions(detected: Rows, of: str, by: str) -> dict[str, tuple[float, float, float, float]]:
-    """Tables 1 and 2: least, mean, median and greatest percentage of periods of an experiment, by kind of it."""
+    """Return Tables 1 and 2: least, mean, median and greatest percentage of recognised periods in an experiment."""
     rows = select(detected, set=of, classifier=by)
     right = 100.0 * rows["found"][np.arange(rows.size), rows["pattern"]] / rows["found"].sum(axis=1)
     groups = {operation: rows["operation"] == operation for operation in OPERATIONS}
@@ -90,7 +90,7 @@ def precisions(detected: Rows, of: str, by: str) -> dict[str, tuple[float, float
     }
 
 
-def _row(of: str, by: str, e: int, experiment: Experiment, window: int, classes: Any) -> tuple[Any, ...]:
+def _make_row(of: str, by: str, e: int, experiment: Experiment, window: int, classes: Any) -> tuple[Any, ...]:
     counts = np.bincount(classes, minlength=len(PATTERNS))
     w = experiment.workload
     return of, by, e, w.operation, PATTERNS.index(w.pattern), window, counts

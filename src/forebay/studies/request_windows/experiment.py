@@ -1,4 +1,4 @@
-"""The evaluation of Bez et al. 2019, section 6: windows in 144 situations, and who learns the best of them."""
+"""The evaluation of Bez et al. 2019, section 6: windows in 144 situations, and tuners that learn the best of them."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -36,23 +36,23 @@ _SEEN = "seen/all"
 
 
 def default_tuners() -> tuple[str, ...]:
-    """epsilon-greedy with several epsilons, and all others as they are."""
+    """Return epsilon-greedy with several epsilons, and all other tuners with their defaults."""
     others = (name for name in policies("tune") if name not in ("epsilon-greedy", "fixed"))
     return (*(f"epsilon-greedy:epsilon={e:g}" for e in EPSILONS), *sorted(others))
 
 
 def other_schedulers() -> tuple[str, ...]:
-    """All but fifo and twins, which are run anyway."""
+    """Return all schedulers but fifo and twins, which always run."""
     return tuple(sorted(name for name in policies("order") if name not in (FIFO, TWINS)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestWindowsStudy(Study[RequestWindowsResults]):
-    """What to run: `repetitions` of each experiment under fifo and each window, one under each other scheduler.
+    """The runs of a study: `repetitions` of each experiment under fifo and each window, one under each other scheduler.
 
-    `period` is how long I/O nodes observe (seconds), `steps` how many decisions each tuner has, `replays` how
-    often learning is repeated; `together` are the steps of the three instances of section 6.1. Under changing
-    demand, learning is repeated `demand_replays` times on periods of `demand_period`.
+    I/O nodes observe for `period` seconds. Each tuner makes `steps` decisions, in each of `replays` repetitions.
+    The three instances of section 6.1 take `together` steps in turns. Under changing demand, learning is repeated
+    `demand_replays` times on periods of `demand_period`.
     """
 
     experiments: Sequence[Experiment] = field(default_factory=paper_experiments)
@@ -85,7 +85,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             if getattr(self, name) < 1:
                 raise BadInput(name.replace("_", " "), f"must be 1 or more, not {getattr(self, name)}")
         if not self.experiments or not self.windows:
-            raise BadInput("request windows", "needs an experiment and a window at least")
+            raise BadInput("request windows", "needs at least one experiment and one window")
 
     def keys(self) -> list[str]:
         return [*self.window_keys(), *self.later_keys()]
@@ -94,10 +94,10 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         return [f"windows/{e.name}" for e in self.experiments]
 
     def later_keys(self) -> list[str]:
-        """Of pieces that need the periods that all others made."""
+        """Return the keys of the pieces that need the periods of all experiments."""
         tuners = range(len(self.tuners))
         return [
-            # Only forebay makes use of what similar situations told.
+            # Only forebay uses knowledge of similar situations.
             *(f"similar/{number}" for number in tuners if self.tuners[number].partition(":")[0] == "forebay"),
             *(f"learning/{number}" for number in tuners),
             *(f"together/{number}" for number in tuners if self.instances()),
@@ -107,11 +107,11 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         ]
 
     def instances(self) -> dict[str, int]:
-        """By letter, where in the experiments the paper's instances are, those that are there."""
+        """Return, by letter, the places of the paper's instances among the experiments."""
         return find_instances(self.experiments)
 
     def stages(self, pieces: Store) -> Iterator[Stage]:
-        """First the experiments; then what is learned and detected from what they showed."""
+        """Yield the experiments first, then learning and detection, which use their periods."""
         yield Stage(self.window_keys(), self.run_piece)
         detector = shipped_detector()
         periods = np.concatenate([pieces.get(key) for key in self.window_keys()])
@@ -121,14 +121,14 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         yield Stage(self.later_keys(), partial(self.run_later_piece, samples, detector))
 
     def run_piece(self, key: str) -> Rows:
-        """One experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
+        """Run one experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
         number = [e.name for e in self.experiments].index(key.removeprefix("windows/"))
         nodes, work = self.experiments[number].nodes, self.experiments[number].workload
         plain, pieces = [(FIFO, 0), *((TWINS, window) for window in self.windows)], []
         most = max(round(600 / self.period), 1)  # periods: more than enough for the slowest
         for repetition in range(self.repetitions):
             others = [(spec, 0) for spec in self.schedulers] if repetition == 0 else []
-            # The same chance for all, so that they differ in what they do with it.
+            # All schedulers get the same random numbers, so that only their decisions differ.
             seed = zlib.crc32(f"{self.seed} {key} {repetition}".encode())
             for scheduler, window in (*plain, *others):
                 layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window or None)
@@ -145,7 +145,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         return np.concatenate(pieces)
 
     def run_later_piece(self, samples: Samples, detector: Detector, key: str) -> Rows:
-        """What one tuner learns, what is learned in one instance under changing demand, or what is detected."""
+        """Run one tuner, all shown tuners in one instance under changing demand, or the detection of patterns."""
         part, _, which = key.partition("/")
         if part == "demand":
             number = self.instances()[which]
@@ -184,5 +184,5 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
 
 
 def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL) -> RequestWindowsStudy:
-    """All of it, on `total` bytes an experiment."""
+    """Return the whole study of the paper, with `total` bytes in each experiment."""
     return RequestWindowsStudy(experiments=paper_experiments(total), repetitions=repetitions, seed=seed)

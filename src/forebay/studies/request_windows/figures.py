@@ -25,13 +25,13 @@ from forebay.studies.request_windows.tables import detectors, format_accuracy
 _REWARD_LABELS = {"bandwidth": "reward: bandwidth", "demand": "reward: bandwidth over demand"}
 _SETS = {study.SEEN: "the study's situations", study.UNSEEN: "other sizes"}
 _CLASSES = ("FPP", "SC", "SS")
-_ROW, _ABOVE = 0.135, 0.36  # inches: of a situation, and over each panel
+_ROW, _ABOVE = 0.135, 0.36  # inches: height of a situation, and space above each panel
 _WIDTHS = (2.0, 0.9, 0.6)  # of the lines of the last, the last but one and earlier tuners
 _OVER_FIFO, _PRECISION, _SHARE = "bandwidth over fifo (%)", "best window taken (%)", "share of the best (%)"
 
 
 def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
-    """Every figure that the results allow."""
+    """Yield every figure that the results allow."""
     letters = results.instances()
     values = {
         "situations": len(results.experiments),
@@ -64,7 +64,7 @@ def heat(results: RequestWindowsResults) -> Figure:
         for e in results.find_experiments(pattern=pattern, operation=kind[0], request=kind[1]):
             experiment = results.experiments[e]
             table[places.index((experiment.nodes, experiment.workload.processes))] = gains[e]
-        # Nearly everybody can tell red from blue; the sign is in the number too.
+        # Most colour-blind readers can tell red from blue, and the number has the sign too.
         axes.imshow(table, cmap="RdBu", norm=Normalize(-limit, limit), aspect="auto", interpolation="none")
         for (y, x), value in np.ndenumerate(table):
             if np.isfinite(value):
@@ -96,7 +96,7 @@ def heat(results: RequestWindowsResults) -> Figure:
 
 
 def _limit(gains: Floats) -> float:
-    """Of the colours in percent: the same both ways, and not stretched by the few largest."""
+    """Return the limit of the colours in percent, the same in both directions; the few largest do not stretch it."""
     return float(max(10.0 * np.ceil(np.nanpercentile(np.abs(gains), 95) / 10), 10.0))
 
 
@@ -134,7 +134,7 @@ def schedulers(results: RequestWindowsResults) -> Figure:
 
 
 def _draw_kinds(results: RequestWindowsResults, draw: Any, **layout: Any) -> Figure:
-    """A panel over fifo for each operation and pattern, by `draw(axes, experiments, pattern)`."""
+    """Draw a panel for each operation and pattern with `draw(axes, experiments, pattern)`."""
 
     def draw_kind(axes: Axes, operation: str, pattern: str) -> None:
         chosen = results.find_experiments(operation=operation, pattern=pattern)
@@ -167,7 +167,7 @@ def confusions(results: RequestWindowsResults) -> Figure:
 
 
 def precision(results: RequestWindowsResults) -> Figure:
-    """Fig. 4: an instance a column, how often the best window is taken above, what that is worth below."""
+    """Fig. 4: a column for each instance; above, how often the best window is taken, below, the share of the best."""
     letters = results.instances()
     names = [way.tuner for way in results.ways() if not way.similar and way.tuner.partition(":")[0] == study.GREEDY]
     looks = looks_of(names, "tuners")
@@ -223,7 +223,7 @@ def concurrent(results: RequestWindowsResults) -> Figure:
 
 
 def tuners(results: RequestWindowsResults) -> Figure:
-    """All tuners over all situations: what is lost so far, share of the best, precision, and the losses' spread."""
+    """Draw all tuners over all situations: loss so far, share of the best, precision, and the spread of losses."""
     learned = {way: results.learned_alone(way) for way in results.ways()}
     if not learned:
         return blank_sheet(WIDTH, 1)
@@ -247,7 +247,7 @@ def tuners(results: RequestWindowsResults) -> Figure:
 def _draw_line(
     axes: Axes, rows: Rows, column: str, look: Look, *, factor: float = 100, marks: int = 10, **how: Any
 ) -> None:
-    """The column's mean over the steps, as a rule in percent."""
+    """Draw the mean of a column over the steps, by default in percent."""
     at, values = study.over_steps(rows, column)
     axes.plot(at, factor * values, markevery=max(1, at.size // marks), **look.style() | how)
 

@@ -1,4 +1,4 @@
-"""The findings, computed from the results; what was not run is left out. And the report with them."""
+"""The findings, computed from the results, and the report. A comparison that lacks runs is left out."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -18,22 +18,22 @@ from forebay.studies.request_windows.figures import figures_of
 from forebay.studies.request_windows.results import FOREBAY, NOTABLE, TENTH, RequestWindowsResults, Way, percent
 
 FITTED = (
-    "The data servers are a model whose numbers are fitted to the paper's figures: that windows do here what they do "
-    "there is no validation of the paper. What tuners and classifiers make of it is what this study finds."
+    "The model of the data servers is fitted to the paper's figures, so the effect of windows here is no validation of "
+    "the paper. The study shows what tuners and classifiers achieve with that model."
 )
 _LIMIT = f"{100 * NOTABLE:.0f} %"
 _SETS = {study.SEEN: "of the study's periods", study.UNSEEN: "of those with other sizes of requests and files"}
-_DEMANDS = {study.BURSTS: "by bursts", study.THINKING: "by processes that think"}
+_DEMANDS = {study.BURSTS: "in bursts", study.THINKING: "with think time"}
 _REWARDS = ("bandwidth", "demand")
-_WORSE = 1.05  # times what is lost without hearing of others: from then on it was bad to hear of them
-_ALIKE = 0.1  # precision of what is called learned alike
-_HALF = 0.5  # of what epsilon 0.1 loses: what forebay may lose at most
-_PAPER_GAIN = 0.28  # the most that windows win for reads of shared files (section 2)
+_WORSE = 1.05  # times the loss without similar situations, above which they mislead
+_ALIKE = 0.1  # difference of precision up to which learning counts as equal
+_HALF = 0.5  # the goal: forebay loses at most this share of what epsilon 0.1 loses
+_PAPER_GAIN = 0.28  # the largest gain of windows for reads of shared files (section 2)
 _PAPER_HITS = 0.88  # of decisions, in hundreds of steps (section 8)
 _EPSILON = 0.15
-_GAIN, _SHARE, _HITS, _POINTS = 0.1, 0.03, 0.08, 1.0  # up to so much apart is called alike
+_GAIN, _SHARE, _HITS, _POINTS = 0.1, 0.03, 0.08, 1.0  # differences up to these count as equal
 _TIED = 0.01
-_ROUND = 4 * 64 * KIB  # bytes of a file that are one stripe on each of four servers
+_ROUND = 4 * 64 * KIB  # bytes of a file in one stripe on each of four servers
 
 
 def conclusions(results: RequestWindowsResults) -> list[str]:
@@ -42,7 +42,7 @@ def conclusions(results: RequestWindowsResults) -> list[str]:
 
 
 def differences(results: RequestWindowsResults) -> list[str]:
-    """Where this is not what the paper says, each with its reason; where they are alike, there is no sentence."""
+    """Return a sentence for each difference from the paper, with its reason."""
     parts = (_gains_differ, _shares_differ, _precision_differs, _detection_differs)
     return [sentence for part in parts for sentence in part(results)]
 
@@ -52,9 +52,9 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
     best, count = gains.max(axis=1), gains.shape[1]
     high, low = (_describe_place(results, *divmod(int(at), count)) for at in (gains.argmax(), gains.argmin()))
     yield (
-        f"Over fifo, the best of {count} windows wins more than {_LIMIT} in {(best > NOTABLE).sum()} of {best.size} "
-        f"situations and loses more than that in {(best < -NOTABLE).sum()}. The best that a window does is "
-        f"{percent(gains.max())} ({high}), the worst {percent(gains.min())} ({low})."
+        f"Compared with fifo, the best of {count} windows gains more than {_LIMIT} in {(best > NOTABLE).sum()} of "
+        f"{best.size} situations and loses more than that in {(best < -NOTABLE).sum()}. The largest gain is "
+        f"{percent(gains.max())} ({high}), the largest loss {percent(gains.min())} ({low})."
     )
     medians = {
         f"{study.SHORT[pattern]} {operation}s": float(np.median(best[chosen]))
@@ -62,11 +62,11 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
         if (chosen := results.find_experiments(pattern=pattern, operation=operation)).size
     }
     order = sorted(medians, key=lambda name: -medians[name])
-    yield f"The best window's gain, median: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
+    yield f"Median gain of the best window: {', '.join(f'{name} {percent(medians[name], 1)}' for name in order)}."
     single = results.find_experiments(nodes=1)
     if single.size:
         yield (
-            f"Through one I/O node, where there is nobody to keep out of the way of, even the best window loses more "
+            f"Through a single I/O node, where windows have no conflicts to avoid, even the best window loses more "
             f"than {_LIMIT} in {(best[single] < -NOTABLE).sum()} of {single.size} situations."
         )
     if count > 1:
@@ -74,9 +74,9 @@ def _windows(results: RequestWindowsResults) -> Iterator[str]:
         shares = (bandwidths / bandwidths.max(axis=1, keepdims=True)).mean(axis=0)
         fits, worst = (study.milliseconds(results.windows[int(at)]) for at in (shares.argmax(), shares.argmin()))
         yield (
-            f"No window fits all: {len(np.unique(bandwidths.argmax(axis=1)))} of {count} are the best somewhere, and "
-            f"the one that does best everywhere ({fits} ms) gives {100 * shares.max():.1f} % of what the best of each "
-            f"situation gives, on average; the worst ({worst} ms) gives {100 * shares.min():.1f} %."
+            f"No window fits all: {len(np.unique(bandwidths.argmax(axis=1)))} of {count} are the best somewhere. On "
+            f"average, the best single window ({fits} ms) gives {100 * shares.max():.1f} % of the bandwidth of each "
+            f"situation's best window; the worst ({worst} ms) gives {100 * shares.min():.1f} %."
         )
 
 
@@ -87,16 +87,16 @@ def _describe_place(results: RequestWindowsResults, experiment: int, window: int
 def _detection(results: RequestWindowsResults) -> Iterator[str]:
     right = {key: tables.format_accuracy(confusion(results.detected, *key)) for key in tables.detectors(results)}
     parts = [
-        f"the {by} recognises {join_names(shares)}"
+        f"the {by} recognises the pattern in {join_names(shares)}"
         for by in CLASSIFIERS
         if (shares := [f"{right[of, by]} {periods}" for of, periods in _SETS.items() if (of, by) in right])
     ]
     if parts:
-        yield f"Of access patterns, {' and '.join(parts)} (paper: 99.82 %, sizes seen in training)."
+        yield f"Access patterns: {'; '.join(parts)} (paper: 99.82 %, with sizes seen in training)."
 
 
 def _learning(results: RequestWindowsResults) -> Iterator[str]:
-    """In the paper's instances, each alone and in turns."""
+    """Describe learning in the paper's instances, each alone and in turns."""
     shares = [
         f"{r['instance']} from {r['first_share']:.2f} to {r['last_share']:.2f} (paper: {r['paper_first_share']:.2f} to "
         f"{r['paper_last_share']:.2f}), precision {100 * r['last_precision']:.0f} %"
@@ -104,8 +104,8 @@ def _learning(results: RequestWindowsResults) -> Iterator[str]:
     ]
     if shares:
         yield (
-            f"With epsilon 0.15, from the first to the last of {results.steps} steps, the share of the best window's "
-            f"performance rises: {'; '.join(shares)}."
+            f"With epsilon 0.15, the share of the best window's performance changes over {results.steps} steps: "
+            f"{'; '.join(shares)}."
         )
     together, alone = results.learned_together(TENTH), results.learned_alone(Way(TENTH))
     turns, apart = [], 0.0
@@ -118,9 +118,9 @@ def _learning(results: RequestWindowsResults) -> Iterator[str]:
     if turns:
         most = int(study.over_steps(together, "precision")[0].max())
         yield (
-            f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone, over as "
-            f"many steps of their own: with epsilon 0.1, precision in the end of {most} steps together, "
-            f"{most // len(turns)} each, and of {results.steps} alone: {', '.join(turns)}."
+            f"Instances that take turns {'learn' if apart <= _ALIKE else 'do not learn'} as they do alone. Precision "
+            f"with epsilon 0.1 at the end of {most} steps together ({most // len(turns)} each) and of {results.steps} "
+            f"steps alone: {', '.join(turns)}."
         )
 
 
@@ -132,27 +132,27 @@ def _regret(results: RequestWindowsResults) -> Iterator[str]:
         yield (
             f"After {ours['steps']} steps, on average over {len(results.experiments)} situations, forebay has lost "
             f"{ours['regret']:.2f} steps of the best window and epsilon 0.1 {tenth['regret']:.2f}: forebay's regret is "
-            f"{ratio:.2f} of it, {'at most' if ratio <= _HALF else 'and so more than'} half (at most half in "
-            f"{100 * ours['situations_at_most_half']:.0f} % of situations). In the end it has "
+            f"{ratio:.2f} of that, {'at most' if ratio <= _HALF else 'more than'} half (at most half in "
+            f"{100 * ours['situations_at_most_half']:.0f} % of situations). At the end, forebay reaches "
             f"{100 * ours['share']:.2f} % of the best window's performance, epsilon 0.1 {100 * tenth['share']:.2f} %."
         )
         others = sorted((r["regret"], name) for name, r in rows.items() if name not in (FOREBAY, TENTH))
         if others:
-            yield f"The others lose: {', '.join(f'{study.tuner_label(name)} {lost:.2f}' for lost, name in others)}."
-    heard, plain = (results.learned_alone(Way(FOREBAY, similar)) for similar in (True, False))
-    if heard.size and plain.size:
-        steps, (before, *_) = study.over_steps(heard, "regret")
+            yield f"Others lose (steps): {', '.join(f'{study.tuner_label(name)} {lost:.2f}' for lost, name in others)}."
+    after, plain = (results.learned_alone(Way(FOREBAY, similar)) for similar in (True, False))
+    if after.size and plain.size:
+        steps, (before, *_) = study.over_steps(after, "regret")
         early = [before, study.over_steps(plain, "regret")[1][0]]
-        late = [float(study.last_values(rows, "regret").mean()) for rows in (heard, plain)]
+        late = [float(study.last_values(rows, "regret").mean()) for rows in (after, plain)]
         yield (
-            f"Where it has met similar situations before, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
+            f"After similar situations, forebay loses {early[0]:.2f} instead of {early[1]:.2f} steps "
             f"in the first {int(steps[0])}, and {late[0]:.2f} instead of {late[1]:.2f} in all "
-            f"{results.steps}" + (": what it heard misleads it later on." if late[0] > _WORSE * late[1] else ".")
+            f"{results.steps}" + (": the earlier situations mislead it." if late[0] > _WORSE * late[1] else ".")
         )
 
 
 def _demand(results: RequestWindowsResults) -> Iterator[str]:
-    """For each tuner and each kind of changing demand, the mean share in the second half of the steps."""
+    """Give the mean share in the second half of the steps, for each tuner and each kind of changing demand."""
     for demand, cause in _DEMANDS.items():
         rows = select(results.demanded, demand=demand)
         for tuner in distinct(rows, "tuner"):
@@ -166,9 +166,9 @@ def _demand(results: RequestWindowsResults) -> Iterator[str]:
                     won += fair > plain
             if parts:
                 yield (
-                    f"When demand changes {cause}, {study.tuner_label(tuner)} has in its last {results.steps // 2} "
-                    f"steps, by bandwidth and by bandwidth over demand, of what the best windows give: "
-                    f"{', '.join(parts)}; demand as part of the reward is the better in {won} of {len(parts)}."
+                    f"When demand changes {cause}, {study.tuner_label(tuner)} reaches these shares of the best windows "
+                    f"in its last {results.steps // 2} steps, with bandwidth and with bandwidth over demand as reward: "
+                    f"{', '.join(parts)}; bandwidth over demand is better in {won} of {len(parts)}."
                 )
 
 
@@ -176,18 +176,18 @@ def _schedulers(results: RequestWindowsResults) -> Iterator[str]:
     over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name not in (study.FIFO, study.TWINS)}
     alike = [name for name, gain in over.items() if np.abs(gain).max() <= NOTABLE]
     parts = [
-        f"{name} {percent(float(gain.min()))} to {percent(float(gain.max()))} (wins in {(gain > NOTABLE).sum()}, loses "
-        f"in {(gain < -NOTABLE).sum()})"
+        f"{name} {percent(float(gain.min()))} to {percent(float(gain.max()))} (gains in {(gain > NOTABLE).sum()}, "
+        f"loses in {(gain < -NOTABLE).sum()})"
         for name, gain in over.items()
         if name not in alike
     ]
     if parts:
-        yield f"Other schedulers over fifo, in {len(results.experiments)} situations: {'; '.join(parts)}."
+        yield f"Other schedulers compared with fifo, in {len(results.experiments)} situations: {'; '.join(parts)}."
     if alike:
-        verb, them = ("does", "it") if len(alike) == 1 else ("do", "them")
+        verb, them = ("equals", "it") if len(alike) == 1 else ("equal", "them")
         yield (
-            f"{join_names(alike)} {verb} as fifo, within {_LIMIT}: one program with requests of one size leaves "
-            f"{them} little to choose from."
+            f"{join_names(alike)} {verb} fifo within {_LIMIT}: one program with requests of one size leaves "
+            f"{them} little choice."
         )
 
 
@@ -199,16 +199,16 @@ def _gains_differ(results: RequestWindowsResults) -> Iterator[str]:
         return
     best = int(shared[gains[shared].max(axis=1).argmax()])
     work, gain = results.experiments[best].workload, gains[best].max()
-    # Whether all processes' parts of a shared file begin on one server.
+    # Whether the parts of all processes in a shared file begin on the same server.
     convoy = work.pattern == "shared-contiguous" and (work.requests * work.request) % _ROUND == 0
     why = (
-        "There each process's part of the file begins on the same server, so that under fifo all processes go from "
-        "server to server together and the others idle; windows break that up, whatever else they do."
+        "There, each process's part of the file begins on the same server, so under fifo all processes move from "
+        "server to server together while the other servers idle. Any window breaks this convoy up."
         if gain > _PAPER_GAIN and convoy
-        else "What a window can win is what the model charges for other nodes and for gaps, fitted to other figures."
+        else "A window saves what the model charges for changes of node and for gaps, which is fitted to other figures."
     )
     yield (
-        f"The best that a window does for reads of a shared file is {percent(gain)} "
+        f"The largest gain of a window for reads of a shared file is {percent(gain)} "
         f"({_describe_place(results, best, int(gains[best].argmax()))}); the paper cites {percent(_PAPER_GAIN)}. {why}"
     )
 
@@ -218,24 +218,24 @@ def _shares_differ(results: RequestWindowsResults) -> Iterator[str]:
     # The mean of all windows as a share of the best.
     random = {k: float(_window_shares(results, number).mean()) for k, number in results.instances().items()}
     first = [
-        f"{r['instance']} {r['first_share']:.2f} (paper: {r['paper_first_share']:.2f}; any window at random: "
+        f"{r['instance']} {r['first_share']:.2f} (paper: {r['paper_first_share']:.2f}; a random window: "
         f"{random[r['instance']]:.2f})"
         for r in rows
         if abs(r["first_share"] - r["paper_first_share"]) > _SHARE
     ]
     if first:
         yield (
-            f"Share of the best in the first bin, epsilon 0.15: {', '.join(first)}. The first steps take windows "
-            "nearly at random, so that this is how much windows differ in the model."
+            f"Share of the best in the first bin, epsilon 0.15: {', '.join(first)}. The first steps take nearly "
+            "random windows, so this shows how much windows differ in the model."
         )
     for r in rows:
         ours, paper, most = r["last_share"], r["paper_last_share"], 1 - _EPSILON * (1 - random[r["instance"]])
         if abs(ours - paper) > _SHARE:
             why = (
-                f"With every seventh decision left to chance, {most:.2f} is the most that can be had where windows "
-                "differ as they do here."
+                f"With every seventh decision left to chance, {most:.2f} is the maximum for windows that differ as "
+                "they do here."
                 if ours < paper
-                else "Windows that are taken by mistake cost less here."
+                else "A wrong window costs less here."
             )
             where = f"Share of the best in the last bin, {r['instance']}, epsilon 0.15"
             yield f"{where}: {ours:.2f} (paper: {paper:.2f}). {why}"
@@ -249,10 +249,10 @@ def _precision_differs(results: RequestWindowsResults) -> Iterator[str]:
             shares = np.sort(_window_shares(results, number))[::-1]
             near = int((shares > 1 - _TIED).sum()) - 1
             yield (
-                f"In {letter} the best window is taken in {100 * max(reached):.0f} % of the last decisions by the best "
-                f"epsilon, where the paper has about {100 * _PAPER_HITS:.0f} %: the next best window gives "
-                f"{100 * shares[1]:.1f} % of the best one's bandwidth, {near or 'none'} of the others more than "
-                f"{100 * (1 - _TIED):.0f} %, so that it takes longer to tell them apart and matters less."
+                f"In {letter}, the best epsilon takes the best window in {100 * max(reached):.0f} % of the last "
+                f"decisions; the paper has about {100 * _PAPER_HITS:.0f} %. The next best window gives "
+                f"{100 * shares[1]:.1f} % of the best one's bandwidth, and {near or 'none'} of the others more than "
+                f"{100 * (1 - _TIED):.0f} %, so telling them apart takes longer and matters less."
             )
 
 
@@ -261,20 +261,20 @@ def _detection_differs(results: RequestWindowsResults) -> Iterator[str]:
         if r["set"] == study.SEEN and r["of"] in ("read", "write") and r["paper_mean"] - r["mean"] > _POINTS:
             yield (
                 f"The {r['classifier']} recognises {r['mean']:.1f} % of {r['of']} periods on average over experiments "
-                f"(least {r['least']:.1f} %), where the paper has {r['paper_mean']:.1f} % (least "
-                f"{r['paper_least']:.1f} %). It was trained on runs of many sizes and lengths of periods, some with "
-                "two programs at a time, not on these experiments; the paper's classifier was trained on a "
-                "part of what it was tested on."
+                f"(least {r['least']:.1f} %); the paper has {r['paper_mean']:.1f} % (least "
+                f"{r['paper_least']:.1f} %). Our classifier was trained on runs of many sizes and periods of many "
+                "lengths, some with two programs at a time, and not on these experiments. The paper's classifier was "
+                "trained on some of its test data."
             )
 
 
 def _paper_instances(results: RequestWindowsResults) -> list[Record]:
-    """Those records of instances that the paper has."""
+    """Return the records of the instances and the tuner that the paper has."""
     return [r for r in tables.instance_records(results) if (r["tuner"], r["similar"]) == (study.PAPERS, "no")]
 
 
 def _window_shares(results: RequestWindowsResults, experiment: int) -> Any:
-    """The mean bandwidth of each window as a share of the best."""
+    """Return the mean bandwidth of each window as a share of the best."""
     samples = study.samples_of(results.periods, len(results.experiments), results.windows)
     means = np.array([sample.mean() for sample in samples[experiment]])
     return means / means.max()
@@ -297,12 +297,12 @@ def make_report(results: RequestWindowsResults) -> Report:
         about=f"{len(results.experiments)} situations and {len(results.windows)} windows of the twins scheduler, in "
         f"simulation, after Bez et al. 2019, section 6; {total} in each run, "
         f"{plural(int(str(settings.get('repetitions'))), 'repetition')}, I/O nodes that observe for "
-        f"{settings.get('period')} s, {settings.get('replays')} repetitions of what is learned, seed "
+        f"{settings.get('period')} s, {settings.get('replays')} repetitions of learning, seed "
         f"{settings.get('seed')}.",
         note=FITTED,
         findings=[
-            Section("What came out", sentences),
-            Section("Where this is not what the paper says, and why", differ),
+            Section("Findings", sentences),
+            Section("Differences from the paper, and why", differ),
         ],
         records={
             **in_document,

@@ -1,4 +1,4 @@
-"""The results, and what the paper says they should be."""
+"""The results, and the numbers of the paper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _COLUMNS = read_columns(__file__)
 PERIOD = np.dtype([*_COLUMNS["period"], *((name, "f4") for name in TALLY)])
 """One period at one I/O node."""
 DETECTED = np.dtype([*_COLUMNS["detected"], ("found", "i8", (len(PATTERNS),))])
-"""How many periods of a run were recognised as each pattern."""
+"""The number of periods of a run that were recognised as each pattern."""
 DEMANDED = np.dtype(_COLUMNS["demanded"])
 SEEN, UNSEEN = "seen", "unseen"
 STEADY, BURSTS, THINKING = DEMANDS = "steady", "bursts", "thinking"
-"""Always full; full for a part of the period that changes; from processes that think for a time that changes."""
+"""Always full; full for a changing share of the period; from processes with a changing think time."""
 FIFO, TWINS = "fifo", "twins"
 
 PAPER = load_toml(Path(__file__).with_name("paper.toml"))
@@ -38,7 +38,7 @@ INSTANCES = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Way:
-    """A tuner by itself in each situation, or one that had heard of `similar` ones before."""
+    """A tuner that starts anew in each situation, or one that has met `similar` situations before."""
 
     tuner: str
     similar: bool = False
@@ -50,7 +50,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestWindowsResults:
-    """All periods (PERIOD), what was learned (LEARNED), detected (DETECTED), and learned under changing demand."""
+    """All periods (PERIOD), what tuners learned (LEARNED, DEMANDED), and what classifiers detected (DETECTED)."""
 
     settings: Mapping[str, object]
     experiments: Sequence[Experiment]
@@ -62,28 +62,28 @@ class RequestWindowsResults:
     demanded: Rows
 
     def instances(self) -> dict[str, int]:
-        """By the paper's letters, those of its instances that are among the experiments."""
+        """Return, by letter, the places of the paper's instances among the experiments."""
         return find_instances(self.experiments)
 
     def runs(self) -> Rows:
-        """One row of `periods` for each run, of which `run` is the bandwidth."""
+        """Return one row of `periods` for each run; its column `run` is the bandwidth of the run."""
         return select(self.periods, period=0, node=0)
 
     def bandwidths(self) -> Floats:
-        """Mean bytes a second of each experiment, under fifo (first column) and each window."""
+        """Return the mean bytes per second of each experiment, under fifo (first column) and each window."""
         runs = self.runs()
         columns = [select(runs, scheduler=FIFO)]
         columns += [select(runs, scheduler=TWINS, window=window) for window in self.windows]
         return np.stack([_means(rows, len(self.experiments)) for rows in columns], axis=1)
 
     def gains(self) -> Floats:
-        """Of each window over fifo, for each experiment: 0.1 is 10 % faster."""
+        """Return the gain of each window over fifo, for each experiment: 0.1 is 10 % faster."""
         bandwidths = self.bandwidths()
         gained: Floats = bandwidths[:, 1:] / bandwidths[:, :1] - 1
         return gained
 
     def schedulers(self) -> dict[str, Floats]:
-        """By name, the mean bandwidth of each experiment over fifo's in the same repetitions; twins' best window."""
+        """Return, by scheduler, each experiment's bandwidth over fifo's in the same repetitions; twins' best window."""
         runs, count = self.runs(), len(self.experiments)
         fifo, over = select(runs, scheduler=FIFO), {}
         for name in distinct(runs, "scheduler"):
@@ -94,7 +94,7 @@ class RequestWindowsResults:
         return over | {TWINS: self.gains().max(axis=1) + 1}
 
     def ways(self) -> list[Way]:
-        """In the order asked for; one that heard of others comes right after itself."""
+        """Return the ways in the order of the request; a tuner after similar situations follows the tuner alone."""
         learned = select(self.learned, together=False)
         pairs, order = set(distinct(learned, "tuner", "similar")), distinct(learned, "tuner")
         tuners: Any = self.settings.get("tuners") or ()
@@ -102,43 +102,43 @@ class RequestWindowsResults:
         return [Way(name, similar) for name in wanted for similar in (False, True) if (name, similar) in pairs]
 
     def learned_alone(self, way: Way) -> Rows:
-        """What it learned in every situation by itself."""
+        """Return what the tuner learned in each situation alone."""
         return select(self.learned, together=False, tuner=way.tuner, similar=way.similar)
 
     def learned_together(self, tuner: str) -> Rows:
-        """What it learned in the instances that took turns."""
+        """Return what the tuner learned in the instances that took turns."""
         return select(self.learned, together=True, tuner=tuner)
 
     @property
     def steps(self) -> int:
-        """That each tuner has."""
+        """The number of steps of each tuner."""
         rows = select(self.learned, together=False)
         return (int(rows["bin"].max()) + 1) * BIN if rows.size else 0
 
     def find_experiments(self, **wanted: object) -> NDArray[np.int64]:
-        """Places of the experiments that have these values: of `nodes` or of anything that a workload has."""
+        """Return the places of the experiments with these values of `nodes` or of fields of the workload."""
         chosen = [all(value_of(e, k) == v for k, v in wanted.items()) for e in self.experiments]
         return np.flatnonzero(chosen)
 
     def describe_experiment(self, number: int) -> str:
-        """A situation in words."""
+        """Describe a situation in words."""
         w, nodes = self.experiments[number].workload, plural(self.experiments[number].nodes, "I/O node")
         requests = f"{SHORT[w.pattern]} {w.operation}s of {format_binary(w.request)}"
         return f"{plural(w.processes, 'process')}, {requests}, {nodes}"
 
     def values_of(self, name: str) -> list[Any]:
-        """All that there are, in the order in which they come."""
+        """Return the distinct values, in the order of the experiments."""
         return list(dict.fromkeys(value_of(e, name) for e in self.experiments))
 
 
 def find_instances(experiments: Sequence[Experiment]) -> dict[str, int]:
-    """By the paper's letters, where in the list its instances are, those that are there."""
+    """Return, by the paper's letters, the places of its instances in the list; missing ones are left out."""
     names = [e.name for e in experiments]
     return {letter: names.index(e.name) for letter, e in INSTANCES.items() if e.name in names}
 
 
 def samples_of(periods: Rows, experiments: int, windows: Sequence[int]) -> list[list[Floats]]:
-    """For each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
+    """Return, for each experiment and window, the mean bandwidth of its I/O nodes in each whole period."""
     rows = whole(select(periods, scheduler=TWINS))
     order = np.lexsort((rows["node"], rows["period"], rows["repetition"], rows["window"], rows["experiment"]))
     rows = rows[order]
@@ -154,7 +154,7 @@ def samples_of(periods: Rows, experiments: int, windows: Sequence[int]) -> list[
 
 
 def whole(periods: Rows) -> Rows:
-    """Without those that a run's end cut short, unless a run has no others."""
+    """Drop the periods that the end of a run cut short, unless the run has no others."""
     length = periods["seconds"].max(initial=0.0)
     runs = np.stack([periods[name] for name in ("experiment", "window", "repetition")], axis=1)
     _, run = np.unique(runs, axis=0, return_inverse=True)
@@ -173,8 +173,8 @@ def _means(rows: Rows, experiments: int) -> Floats:
 GREEDY = "epsilon-greedy"
 TENTH, PAPERS = f"{GREEDY}:epsilon=0.1", f"{GREEDY}:epsilon=0.15"
 FOREBAY = "forebay"
-NOTABLE = 0.02  # below so much over fifo or under it, a window makes no difference
-NEAR = 0.99  # of the best window's performance, from which on it is called reached
+NOTABLE = 0.02  # a smaller gain or loss against fifo counts as no difference
+NEAR = 0.99  # share of the best window's performance that counts as reached
 SHORT = {"file-per-process": "file per process", "shared-contiguous": "shared, contiguous"}
 SHORT |= {"shared-strided": "shared, strided"}
 
@@ -189,7 +189,7 @@ def tuner_label(tuner: str) -> str:
 
 
 def over_steps(rows: Rows, column: str) -> tuple[Floats, Floats]:
-    """At the last step of each bin, the mean of all situations that have a value in it."""
+    """Return the last step of each bin, and the mean over the situations that have a value in it."""
     rows = rows[np.isfinite(rows[column])]
     bins, of = np.unique(rows["bin"], return_inverse=True)
     means = np.bincount(of, weights=rows[column]) / np.bincount(of)
@@ -197,14 +197,14 @@ def over_steps(rows: Rows, column: str) -> tuple[Floats, Floats]:
 
 
 def last_values(rows: Rows, column: str) -> Floats:
-    """In the last bin, by situation."""
+    """Return the values in the last bin, by situation."""
     rows = select(rows, bin=rows["bin"].max(initial=0))
     values: Floats = rows[column][np.argsort(rows["experiment"], kind="stable")]
     return values
 
 
 def step_reached(rows: Rows) -> float:
-    """The step from which on the mean share of the best is NEAR it for good; nan if it never is."""
+    """Return the step from which the mean share of the best stays above NEAR, or nan."""
     at, share = over_steps(rows, "share")
     below = np.flatnonzero(share < NEAR)
     first = int(below[-1]) + 1 if below.size else 0
@@ -220,7 +220,7 @@ def milliseconds(window: int) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """With its sign.
+    """Format a share in percent, with its sign.
 
     >>> percent(0.123), percent(-0.5), percent(-0.0001)
     ('+12 %', '-50 %', '0 %')
@@ -230,5 +230,5 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def value_of(experiment: Experiment, name: str) -> Any:
-    """`nodes`, or anything that a workload has."""
+    """Return `nodes`, or a field of the workload."""
     return experiment.nodes if name == "nodes" else getattr(experiment.workload, name)

@@ -21,7 +21,7 @@ from forebay.studies.request_windows.results import NOTABLE, PAPERS, SEEN, Reque
 
 
 def situation_records(results: RequestWindowsResults) -> list[Record]:
-    """A row for each situation: what it is, what fifo gives (bytes a second), and its best and worst window."""
+    """Return for each situation its bandwidth under fifo (bytes per second), and its best and worst window."""
     bandwidths, gains = results.bandwidths(), results.gains()
     return [
         _situation(results, e)
@@ -37,7 +37,7 @@ def situation_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def window_records(results: RequestWindowsResults) -> list[Record]:
-    """A row for each situation and window (nanoseconds; 0 is fifo): bandwidth over all repetitions, and the gain."""
+    """Return the mean bandwidth and the gain for each situation and window (nanoseconds; 0 is fifo)."""
     runs, means = results.runs(), results.bandwidths()
     columns = list(enumerate([(study.FIFO, 0), *((study.TWINS, int(w)) for w in results.windows)]))
     return [
@@ -55,7 +55,7 @@ def window_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def scheduler_records(results: RequestWindowsResults) -> list[Record]:
-    """A row for each situation and scheduler: bandwidth over fifo's; twins has its best window."""
+    """Return the bandwidth over fifo's for each situation and scheduler; twins has its best window."""
     over = results.schedulers()
     return [
         _situation(results, e) | {"scheduler": name, "over_fifo": float(ratios[e])}
@@ -65,7 +65,7 @@ def scheduler_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def learned_records(results: RequestWindowsResults) -> list[Record]:
-    """What every tuner learned, bin by bin; `mode` is alone, after similar situations, or in turns with others."""
+    """Return what each tuner learned, bin by bin; `mode` is alone, after similar situations, or in turns."""
     rows = records(results.learned)
     for row in rows:
         similar, turns = row.pop("similar"), row.pop("together")
@@ -74,7 +74,7 @@ def learned_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def detected_records(results: RequestWindowsResults) -> list[Record]:
-    """For each experiment, window and classifier, how many periods were recognised as which pattern."""
+    """Count the periods recognised as each pattern, for each experiment, window and classifier."""
     rows = records(results.detected)
     for row in rows:
         counts = row.pop("found")
@@ -84,7 +84,7 @@ def detected_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def tuner_records(results: RequestWindowsResults) -> list[Record]:
-    """For each tuner over all situations: what it lost after all steps, and how near the best it is in the end."""
+    """Return the loss of each tuner after all steps, and how near it is to the best at the end, over all situations."""
     base = study.last_values(results.learned_alone(Way(study.TENTH)), "regret")
     table = []
     for way in results.ways():
@@ -108,7 +108,7 @@ def tuner_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def instance_records(results: RequestWindowsResults) -> list[Record]:
-    """For the paper's instances: share of the best and precision in the first and the last bin."""
+    """Return the share of the best and the precision in the first and the last bin of the paper's instances."""
     table = []
     for (letter, number), way in product(results.instances().items(), results.ways()):
         row: Record = {"instance": letter, "tuner": way.tuner, "similar": "yes" if way.similar else "no"}
@@ -121,7 +121,7 @@ def instance_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def precision_records(results: RequestWindowsResults) -> list[Record]:
-    """Tables 1 and 2 for each set and classifier, in percent, beside the paper's."""
+    """Return Tables 1 and 2 for each set and classifier, in percent, beside the paper's numbers."""
     columns, paper = ("least", "mean", "median", "greatest"), study.PAPER["precision"]
     heads = ("set", "classifier", "of", *columns, *(f"paper_{name}" for name in columns))
     return [
@@ -132,12 +132,12 @@ def precision_records(results: RequestWindowsResults) -> list[Record]:
 
 
 def accuracy(table: Any) -> float:
-    """The share of a confusion matrix that is right."""
+    """Return the share of correct entries in a confusion matrix."""
     return float(np.trace(table) / max(int(table.sum()), 1))
 
 
 def format_accuracy(table: Any) -> str:
-    """Of a hundred, with two decimals; never rounded up to all.
+    """Format the accuracy in percent; only a perfect one is 100 %.
 
     >>> format_accuracy(np.diag([99999, 99999])), format_accuracy(np.array([[99999, 1], [0, 99999]]))
     ('100.00 %', '99.99 %')
@@ -147,7 +147,7 @@ def format_accuracy(table: Any) -> str:
 
 
 def detectors(results: RequestWindowsResults) -> list[tuple[str, str]]:
-    """Sets and classifiers for which something is there."""
+    """Return the pairs of set and classifier that have results."""
     pairs = [(of, by) for of in (SEEN, study.UNSEEN) for by in CLASSIFIERS]
     return [pair for pair in pairs if confusion(results.detected, *pair).sum()]
 
@@ -162,7 +162,7 @@ _UNKNOWN = (float("nan"),) * 4
 
 
 def gains_table(results: RequestWindowsResults) -> Table:
-    """A line for each pattern and operation, and one for each number of I/O nodes."""
+    """Tabulate the gains for each pattern and operation, and for each number of I/O nodes."""
     kinds: dict[str, Record] = {
         f"{study.SHORT[p]}, {o}s": {"pattern": p, "operation": o} for p in PATTERNS for o in OPERATIONS
     }
@@ -179,7 +179,7 @@ def gains_table(results: RequestWindowsResults) -> Table:
             {
                 "situations": name,
                 "count": str(len(gains)),
-                "win": str(int((best > NOTABLE).sum())),
+                "gain": str(int((best > NOTABLE).sum())),
                 "lose": str(int((best < -NOTABLE).sum())),
                 "median best": percent(float(np.median(best)), 1),
                 "largest": percent(float(best.max()), 1),
@@ -187,7 +187,7 @@ def gains_table(results: RequestWindowsResults) -> Table:
                 "best windows, ms": ", ".join(f"{study.milliseconds(results.windows[k])} ({at[k]})" for k in often),
             }
         )
-    return Table.of("What windows win and lose over fifo", rows)
+    return Table.of("Gains and losses of windows against fifo", rows)
 
 
 def precision_table(results: RequestWindowsResults) -> Table:
@@ -204,7 +204,7 @@ def precision_table(results: RequestWindowsResults) -> Table:
 
 
 def instance_table(results: RequestWindowsResults) -> Table:
-    """First and last bin of the paper's instances, under its epsilon, another, and ours."""
+    """Tabulate the first and last bin of the paper's instances, with its epsilon, epsilon 0.1 and forebay."""
     rows = [
         {
             "instance": r["instance"],
@@ -222,7 +222,7 @@ def instance_table(results: RequestWindowsResults) -> Table:
 
 
 def tuner_table(results: RequestWindowsResults) -> Table:
-    """A line for each tuner, the one that loses least first."""
+    """Tabulate the tuners, the one that loses least first."""
     rows = [
         {
             "tuner": Way(r["tuner"], r["similar"] == "yes").label,
@@ -236,11 +236,11 @@ def tuner_table(results: RequestWindowsResults) -> Table:
         }
         for r in sorted(tuner_records(results), key=lambda row: row["regret"])
     ]
-    return Table.of("Tuners, means over all situations; lost are steps of the best window", rows)
+    return Table.of("Tuners, means over all situations; losses in steps of the best window", rows)
 
 
 def scheduler_table(results: RequestWindowsResults) -> Table:
-    """A line for each scheduler, over fifo."""
+    """Tabulate the schedulers against fifo."""
     over = {name: ratio - 1 for name, ratio in results.schedulers().items() if name != study.FIFO}
     rows = [
         {
@@ -248,16 +248,16 @@ def scheduler_table(results: RequestWindowsResults) -> Table:
             "median": percent(float(np.median(gain)), 1),
             "least": percent(float(gain.min()), 1),
             "greatest": percent(float(gain.max()), 1),
-            "win": str(int((gain > NOTABLE).sum())),
+            "gain": str(int((gain > NOTABLE).sum())),
             "lose": str(int((gain < -NOTABLE).sum())),
         }
         for name, gain in sorted(over.items(), key=lambda item: -float(np.median(item[1])))
     ]
-    return Table.of("Schedulers over fifo", rows)
+    return Table.of("Schedulers against fifo", rows)
 
 
 def situation_table(results: RequestWindowsResults) -> Table:
-    """All situations, those that windows help most first."""
+    """Tabulate all situations, those that windows help most first."""
     rows = [
         {
             "situation": results.describe_experiment(r["experiment"]),
@@ -273,14 +273,14 @@ def situation_table(results: RequestWindowsResults) -> Table:
 
 
 def model_table() -> Table:
-    """Every number of the server model."""
+    """Tabulate every number of the server model."""
     model = load_toml(Path(__file__).with_name("model.toml"))
     rows = [(label, f"{getattr(FITTED, name) / scale:g}") for name, (label, scale) in model.items()]
     return Table("The server model, fitted to the paper", ("", "value"), rows)
 
 
 def classifier_table() -> Table:
-    """The shipped classifiers, on what they learned from, on what was kept back, and on sizes never seen."""
+    """Tabulate the accuracy of the shipped classifiers on training data, on held-out data and on unseen sizes."""
     results = shipped_detector().document["results"]
     periods = {name: int(np.sum(result["confusion"])) for name, result in next(iter(results.values())).items()}
     rows = [
@@ -288,7 +288,7 @@ def classifier_table() -> Table:
         | {f"{name} ({count:,})": f"{100 * results[by][name]['accuracy']:.2f} %" for name, count in periods.items()}
         for by in results
     ]
-    return Table.of("The classifiers that come with Forebay, when they were trained: periods recognised", rows)
+    return Table.of("Accuracy of the classifiers that come with Forebay, measured after training", rows)
 
 
 def _four(values: Sequence[float] | None) -> str:

@@ -19,9 +19,7 @@ def build(
     policy: Annotated[
         str | None, typer.Option(help=f"Comma-separated striping policies, or 'all'. [{','.join(_POLICIES)}]")
     ] = None,
-    repetitions: Annotated[
-        int, typer.Option(help="Repetitions of the first ten runs of each application.", min=1)
-    ] = 20,
+    repetitions: Annotated[int, typer.Option(help="Repetitions of each application's first ten runs.", min=1)] = 20,
     noise: Annotated[bool, typer.Option(help="Also simulate 5, 20 and 40 % noise.")] = True,
     noise_seeds: Annotated[int, typer.Option(help="Random seeds for each case at each level of noise.", min=1)] = 20,
     seed: Seed = 0,
