@@ -37,7 +37,7 @@ def titles(figure: Figure) -> list[str]:
 def test_runs_that_are_not_drawn_are_counted(drawn: list[Figure]) -> None:
     rows = [a_run(i, perf_by_slowest=0.0 if i == 7 else 1e9) for i in range(40)]
     history_figures.draw_runs("vpic", rows, Path())
-    assert titles(drawn[0]) == ["vpic: 39 of 40 runs; 1 had no I/O that could be timed"]
+    assert titles(drawn[0]) == ["vpic: 39 of 40 runs; 1 without timed I/O"]
 
 
 def test_a_figure_says_on_which_file_systems_its_runs_were(drawn: list[Figure]) -> None:
@@ -74,7 +74,7 @@ def test_shares_are_not_rounded_to_others_and_say_of_what(drawn: list[Figure]) -
     assert "15 % of the runs have one" in titles(drawn[0])[0]
     assert "on the default" not in " ".join(titles(drawn[0]))
     assert [text.get_text() for text in drawn[0].axes[0].texts] == ["15 %", "2.5 %", "82.5 %"]
-    assert drawn[0].get_suptitle().startswith("100 % of the runs have files of one 1 MiB stripe each")
+    assert drawn[0].get_suptitle().startswith("100 % of the runs use the default layout")
 
 
 @pytest.mark.parametrize(

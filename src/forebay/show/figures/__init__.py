@@ -1,1 +1,1 @@
-"""The figures of a study and the pictures of single runs, as PNG and PDF files."""
+"""The figures of studies and of single runs, as PNG and PDF files."""

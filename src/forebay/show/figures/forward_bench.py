@@ -1,4 +1,4 @@
-"""What the forwarding layer's benchmark measured: bandwidth by scheduler, and windows over time."""
+"""Figures of the forwarding layer's benchmark: bandwidth by scheduler, and windows over time."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _draw_way(axes: Axes, place: int, way: Comparison, dilation: float, look: Lo
 
 
 def draw_windows(chosen: Sequence[Decision], dilation: float, out: Path) -> Path:
-    """Write to `out` the window that a council chose over time, and beneath it the bandwidth of each period."""
+    """Write to `out` the window that a council chose over time, and below it the bandwidth of each period."""
     begin = chosen[0].seconds if chosen else 0.0
     seconds = [d.seconds - begin for d in chosen]
     with house_style():

@@ -1,4 +1,4 @@
-"""Which applications matter: runs, volume and performance of each."""
+"""Figures of the history: applications, OSTs, runs of one application, and use of the file system."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,9 @@ _TOP = 15
 
 
 def draw_apps(apps: Sequence[AppSums], where: str, out: Path) -> Path:
-    """Write to `out` a point for each application, runs against volume; and the performance of those that ran most.
+    """Write to `out` the runs and volume of each application, and the performance of those with most runs.
 
-    `where` the runs were is said above; "" if no run tells.
+    `where` names the file systems in the title; "" if none is known.
     """
     with house_style():
         figure, (left, right) = panels(2, columns=2, height=3.4)
@@ -55,9 +55,9 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
             for k in named
         )
         if any(near):
-            continue  # the names would lie on each other
+            continue  # the names would overlap
         named.append(app)
-        left = app.runs**2 > max(a.runs for a in moved)  # a name that starts at the edge would leave the picture
+        left = app.runs**2 > max(a.runs for a in moved)  # a name to the right of the edge would be cut off
         side, shift = ("right", -4) if left else ("left", 4)
         annotate(axes, printable(app.app, 20), (app.runs, app.total_bytes), (shift, 3), ha=side, fontsize=6)
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
@@ -71,10 +71,10 @@ def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     mean = np.array([app.mean_perf for app in apps])
     best = np.array([app.best_perf for app in apps])
     axes.hlines(y, mean, best, color=FAINT, linewidth=1.6, zorder=2)
-    axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # over the other, where there is one run only
+    axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # on top, because a single run has both
     axes.scatter(best, y, s=26, color="#D55E00", marker="D", zorder=3, label="best run")
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
-    axes.set(title="performance of those that ran most", ylim=(-0.7, max(len(apps), 3) - 0.3))
+    axes.set(title="performance of applications with most runs", ylim=(-0.7, max(len(apps), 3) - 0.3))
     if apps:
         bandwidth_axis(axes, "x", np.concatenate((mean, best)), most_ticks=6)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)
@@ -87,8 +87,8 @@ _MOST_SYSTEMS = 3
 
 
 def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
-    """Write to `out`, for each file system, bars of bytes by OST, and below the slowness of each in its runs where it
-    is known; sick ones are named. Of many file systems those with sick OSTs or most bytes are shown."""
+    """Write to `out`, for each file system, the bytes of each OST and, where known, its slowness; name sick OSTs.
+    Of many file systems, show those with sick OSTs or most bytes."""
     every = [[o for o in osts if o.filesystem == name] for name in {o.filesystem: None for o in osts}]
     every.sort(key=lambda of_one: (-sum(o.verdict == "sick" for o in of_one), -sum(o.total_bytes for o in of_one)))
     systems = every[:_MOST_SYSTEMS]
@@ -107,7 +107,7 @@ def draw_osts(osts: Sequence[OstHealth], out: Path) -> Path:
                 _draw_slowness(last, of_one)
             last.set_xlabel("OST")
             last.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-        part = f"{len(systems)} of {len(every)} file systems; --filesystem shows another"
+        part = f"{len(systems)} of {len(every)} file systems; use --filesystem for another"
         shown = [o for of_one in systems for o in of_one]
         pointed = {o.verdict for o in shown if o.slowness is not None}
         entries = [
@@ -165,7 +165,7 @@ _POINT = np.dtype([("time", "f8"), ("perf", "f8"), ("count", "i8"), ("partial", 
 
 
 def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
-    """Write to `out` a point for each run: when it started, its performance, its stripe count as the colour."""
+    """Write to `out` a point for each run: start time, performance, and stripe count as the colour."""
     mounts: set[str] = set()
 
     def measure(run: Row) -> tuple[float, float, int, bool]:
@@ -189,7 +189,7 @@ def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
                     axes.plot(x, y, linestyle="none", color=colour, zorder=3, rasterized=True, **dots)
         known = mounts - {""}
         place = f"{len(known)} file systems" if len(known) > 1 else printable("".join(known))
-        title = f"{printable(app)}{f' on {place}' if place else ''}: {_which(points.size, every.size)}"
+        title = f"{printable(app)}{f' on {place}' if place else ''}: {_describe_drawn(points.size, every.size)}"
         axes.set(title=title, ylabel="performance by the slowest process")
         if points.size:
             days = points["time"] / _DAY
@@ -203,19 +203,19 @@ def draw_runs(app: str, runs: Iterable[Row], out: Path) -> Path:
         return write(figure, out)
 
 
-def _which(drawn: int, every: int) -> str:
+def _describe_drawn(drawn: int, every: int) -> str:
     """
-    >>> _which(40, 40), _which(39, 40), _which(0, 2)
-    ('40 runs', '39 of 40 runs; 1 had no I/O that could be timed', 'none of 2 runs had I/O that could be timed')
+    >>> _describe_drawn(40, 40), _describe_drawn(39, 40), _describe_drawn(0, 2)
+    ('40 runs', '39 of 40 runs; 1 without timed I/O', 'none of 2 runs has timed I/O')
     """
     if not drawn:
-        return f"none of {plural(every, 'run')} had I/O that could be timed"
-    left_out = f"; {every - drawn:,} had no I/O that could be timed"
+        return f"none of {plural(every, 'run')} has timed I/O"
+    left_out = f"; {every - drawn:,} without timed I/O"
     return plural(drawn, "run") if drawn == every else f"{drawn:,} of {plural(every, 'run')}{left_out}"
 
 
 def _stripe_groups(counts: Any) -> list[tuple[str, Any, Any]]:
-    """Label, colour and mask of each stripe count, or of bins of them if they are many."""
+    """Return the label, colour and mask of each stripe count, or of bins if there are many counts."""
     known = sorted({int(n) for n in counts if n})
     bins = [(n, n) for n in known]
     if len(known) > _MOST_COUNTS:
@@ -249,12 +249,12 @@ def draw_usage(usage: Usage, where: str, out: Path) -> Path:
         figure, grid = panels(2, columns=2, height=3.0)
         for axes, (what, xlabel, bins, names, share, value, default) in zip(grid, kinds, strict=True):
             _draw_bins(axes, bins, names, default)
-            known = "no run tells" if share is None else f"{format_share(share)} of the runs have {value}"
+            known = "unknown" if share is None else f"{format_share(share)} of the runs have {value}"
             axes.set(title=f"{what}: {known}", xlabel=xlabel)
         grid[0].set_ylabel("runs")
         if usage.default_layout is not None:
             runs = f"{format_share(usage.default_layout)} of the runs{f' on {printable(where)}' if where else ''}"
-            figure.suptitle(f"{runs} have files of one 1 MiB stripe each, the default", fontsize=8.5)
+            figure.suptitle(f"{runs} use the default layout, one stripe of 1 MiB", fontsize=8.5)
         return write(figure, out)
 
 

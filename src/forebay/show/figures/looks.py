@@ -1,4 +1,4 @@
-"""How each policy looks: one colour, marker and line for it, the same in every figure."""
+"""The look of each policy: a colour, marker and line that are the same in every figure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Band:
     high: Floats
 
     def at_least(self, least: float) -> Band:
-        """The same without anything below `least`."""
+        """Raise all values below `least` to it."""
         return Band(self.x, *(np.maximum(part, least) for part in (self.middle, self.low, self.high)))
 
 
 def mean_of_rows(rows: Floats) -> Band:
-    """The mean of each column with its 95 % confidence interval, over columns 1, 2, 3 and on."""
+    """Return the mean of each column with its 95 % confidence interval, over columns 1, 2, 3 and so on."""
     middle = rows.mean(axis=0)
     error = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros_like(middle)
     reach = error * (stdtrit(len(rows) - 1, 0.975) if len(rows) > 1 else 0.0)
@@ -40,7 +40,7 @@ def mean_of_rows(rows: Floats) -> Band:
 
 
 def regression(x: Floats, y: Floats, degree: int) -> Band:
-    """A polynomial through the points, and the 95 % confidence interval of its mean."""
+    """Fit a polynomial to the points, with the 95 % confidence interval of its mean."""
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     if not x.size:
@@ -62,13 +62,13 @@ def regression(x: Floats, y: Floats, degree: int) -> Band:
 
 Dashes = str | tuple[int, tuple[float, ...]]
 
-INK = "#333333"  # what belongs to no policy
+INK = "#333333"  # for everything that is not a policy
 FAINT = "#9DB4C0"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A policy's colour, marker and line; `front` ones are drawn over the others."""
+    """The colour, marker and line of a policy; a higher `front` is drawn over a lower one."""
 
     colour: str
     marker: str
@@ -77,7 +77,7 @@ class Look:
     front: int = 3
 
     def style(self) -> Style:
-        """For `Axes.plot`."""
+        """Return the arguments for `Axes.plot`."""
         return {
             "color": self.colour,
             "marker": self.marker,
@@ -99,31 +99,31 @@ def _read_looks() -> dict[str, dict[str, Look]]:
 
 
 LOOKS = _read_looks()
-"""By kind of what is compared, and by name."""
+"""Looks by kind of policy, and by name."""
 _SPARE = tuple(LOOKS["spare"].values())
 _SPARE_DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
 
 
 def looks_of(names: Iterable[str], kind: str) -> dict[str, Look]:
-    """A look for every name of a kind; names that have none get spare ones in their order.
+    """Return a look for every name of a kind; unknown names get spare looks in their order.
 
     >>> looks_of(["mine", "forebay"], "allocators")["mine"].colour
     '#882255'
     """
-    looks, strangers = {}, 0
+    looks, unknown = {}, 0
     for name in names:
         if name not in LOOKS[kind]:
-            again, place = divmod(strangers, len(_SPARE))
+            again, place = divmod(unknown, len(_SPARE))
             dashes = _SPARE_DASHES[(again - 1) % len(_SPARE_DASHES)] if again else _SPARE[place].dashes
             looks[name] = replace(_SPARE[place], dashes=dashes)
-            strangers += 1
+            unknown += 1
         else:
             looks[name] = LOOKS[kind][name]
     return looks
 
 
 def draw_band(axes: Axes, band: Band, look: Look, *, markers: bool = True) -> None:
-    """A line through the middle of the band, and the area between its low and high."""
+    """Draw a line through the middle of the band, and the area between its low and high."""
     style = look.style()
     if not markers and band.x.size > 1:
         style["marker"] = "none"
@@ -137,42 +137,42 @@ def draw_band(axes: Axes, band: Band, look: Look, *, markers: bool = True) -> No
 
 
 def key(name: str, look: Look, *, line: bool = True) -> Line2D:
-    """The policy's entry in a legend, where it has a line or only a marker."""
+    """Return the legend entry of a policy, with a line or with a marker only."""
     style = look.style() | {"markersize": 5.2}
     return Line2D([], [], label=printable(name), **style | ({} if line else {"linestyle": "none"}))
 
 
 def annotate(axes: Axes, text: str, at: tuple[float, float], points: tuple[float, float], **how: Any) -> None:
-    """A small text, so many points beside a place."""
+    """Write a small text at an offset of `points` from a place."""
     style: Style = {"textcoords": "offset points", "color": INK, "fontsize": 6.5}
     axes.annotate(text, at, points, **style | how)
 
 
 def centre_groups(axes: Axes, count: int, least: int) -> None:
-    """Groups at 0, 1, 2 and on in the middle of the x axis, which has room for `least` of them; no lines between."""
+    """Centre groups at 0, 1, 2 and so on in an x axis with room for `least` of them, without grid lines."""
     middle, half = (count - 1) / 2, max(count, least) / 2 + 0.1
     axes.set_xlim(middle - half, middle + half)
     axes.grid(axis="x", visible=False)
 
 
 BOXES = (
-    "Boxes hold the middle half of the sets, whiskers reach from the 10th to the 90th percentile; "
+    "Boxes hold the middle half of the sets; whiskers reach from the 10th to the 90th percentile; "
     "a line marks the median, a marker the mean."
 )
 
 
 def boxes(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
-    """A box for each name that has samples, in the look of its policy."""
+    """Draw a box for each name that has samples, in the look of its policy."""
     for position, (name, values) in enumerate(samples.items()):
         values = finite(values)
         if values.size:
-            _box(axes, position, values, looks[name])
+            _draw_box(axes, position, values, looks[name])
     axes.set_xticks([])
     centre_groups(axes, len(samples), 3)
 
 
-# By hand, since `Axes.boxplot` has matplotlib look for a screen (it imports pyplot).
-def _box(axes: Axes, position: int, values: Floats, look: Look) -> None:
+# Drawn by hand because `Axes.boxplot` imports pyplot, which looks for a screen.
+def _draw_box(axes: Axes, position: int, values: Floats, look: Look) -> None:
     p10, p25, p50, p75, p90 = np.percentile(values, (10, 25, 50, 75, 90)).tolist()
     axes.vlines([position] * 2, [p10, p75], [p25, p90], color=look.colour, linewidth=look.width, zorder=2)
     axes.hlines([p10, p90], position - 0.14, position + 0.14, color=look.colour, linewidth=look.width, zorder=2)

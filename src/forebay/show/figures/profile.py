@@ -1,4 +1,4 @@
-"""An application: its bandwidth by number of OSTs or run by run, the order of its requests, and their sizes."""
+"""The figure of an application: bandwidth by number of OSTs or by run, and the order and sizes of its requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -31,7 +31,7 @@ _OPERATIONS = {"reads": "#009E73", "writes": "#0072B2"}
 
 
 def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path:
-    """Write to `out` what there is to see of `profile`; `runs` are those of the application, oldest first."""
+    """Draw the known aspects of `profile` to `out`; `runs` are those of the application, oldest first."""
     alike = [run for run in runs if run.nprocs == profile.processes]
     alike = [run for run in alike if not run.partial_flag] or alike
     timed = [run for run in alike if run.perf_by_slowest > 0]
@@ -79,13 +79,13 @@ def _draw_curve(axes: Axes, profile: Profile) -> None:
         elinewidth=0.9, zorder=3,
     )  # fmt: skip
     for (count, perf), top in zip(points.items(), high, strict=True):
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # over the line, still to be read
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}  # readable over the line
         annotate(axes, plural(perf.runs, "run"), (count, top), (0, 6), ha="center", bbox=box, zorder=4)
     axes.set_xscale("log", base=2)
     axes.set(title="bandwidth by OSTs, b(n)", xlabel="OSTs that the run used, n")
     axes.set(xlim=(n.min() / 1.5, n.max() * 1.5), ylim=(0, 1.18 * float(high.max())))
     ticks: list[float] = []
-    for number in n.tolist():  # without those too close to the one before
+    for number in n.tolist():  # skip ticks too close to the previous one
         if not ticks or number >= 1.25 * ticks[-1]:
             ticks.append(number)
     axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
@@ -106,7 +106,7 @@ def _draw_runs(axes: Axes, profile: Profile, timed: Sequence[Behaviour]) -> None
 
 
 def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
-    """A bar each for reads and writes, divided by where requests begin."""
+    """Draw a bar each for reads and writes, divided by where requests begin."""
     places = np.arange(len(accesses))
     left = np.zeros(len(accesses))
     for kind, colour in _KINDS.items():
@@ -127,7 +127,7 @@ def _draw_order(axes: Axes, accesses: Sequence[tuple[str, Access]]) -> None:
 
 
 def _draw_sizes(axes: Axes, sizes: Mapping[str, Floats]) -> None:
-    """How many requests are of which size, by Darshan's bins, reads beside writes."""
+    """Draw the share of requests in each of Darshan's size bins, reads beside writes."""
     used = np.flatnonzero(sum(sizes.values()))
     bins = np.arange(used[0], used[-1] + 1)
     wide = 0.8 / len(sizes)

@@ -1,4 +1,4 @@
-"""Axes that show what matters: slowdowns from 1 up, and no line that hides all the others."""
+"""Axes of figures: slowdowns from 1 up, bandwidths, dates, and scales that no single policy dominates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +14,9 @@ from forebay.show.figures.looks import INK, Band, Look, draw_band
 from forebay.show.figures.sheet import printable
 from forebay.show.phrases import shorten
 
-# A policy whose mean is so many times the median policy's would squeeze the others into one line.
+# A policy whose mean is this many times the median policy's would squeeze the others into one line.
 _TOO_FAR = 5.0
-_LEAST_RATIO = 8.0  # of an axis, from end to end: there are always two of 1, 2, 5, 10, ... in it
+_LEAST_RATIO = 8.0  # of the ends of an axis, so that it holds at least two of 1, 2, 5, 10, ...
 
 Bands = Mapping[str, Band]
 
@@ -24,12 +24,12 @@ Bands = Mapping[str, Band]
 def plot_by_load(
     axes: Axes, bands: Bands, looks: Mapping[str, Look], *, title: str = "", without: Iterable[str] = (), **how: bool
 ) -> None:
-    """A line for each policy but those `without`, whose values stand under the title."""
+    """Draw a line for each policy except those in `without`, whose values are written under the title."""
     drawn = {name: band for name, band in bands.items() if name not in without}
     single = len({x for band in drawn.values() for x in band.x.tolist()}) == 1
     steps = np.linspace(-0.5, 0.5, len(drawn) + 2)[1:-1]
     for step, (name, band) in zip(steps, drawn.items(), strict=True):
-        # Points of one load side by side, not on each other.
+        # Points of the same load are drawn side by side.
         draw_band(axes, replace(band, x=band.x + 0.1 * step) if single else band, looks[name], **how)
     ranges = {name: [f"{end:.3g}" for end in (b.middle.min(), b.middle.max())] for name, b in bands.items()}
     above = [f"{printable(n)} ({' to '.join(dict.fromkeys(ranges[n]))})" for n in without if n in bands]
@@ -44,7 +44,7 @@ def plot_by_load(
 
 
 def off_scale(several: Sequence[Bands]) -> list[str]:
-    """The policies that are too far above the others to share a scale with them."""
+    """Return the policies that are too far above the others to share a scale with them."""
     names = dict.fromkeys(name for bands in several for name in bands)
     means = {name: np.mean([b[name].middle.mean() for b in several if name in b]) for name in names}
     limit = _TOO_FAR * float(np.median(list(means.values()))) if means else 0.0
@@ -52,14 +52,14 @@ def off_scale(several: Sequence[Bands]) -> list[str]:
 
 
 def top_of(several: Sequence[Bands], without: Iterable[str]) -> float:
-    """The highest value that is drawn."""
+    """Return the highest value to draw."""
     return max(
         (float(b.high.max()) for bands in several for name, b in bands.items() if name not in without), default=1
     )
 
 
 def slowdown_axis(axes: Axes, top: float) -> None:
-    """A logarithmic axis from 1, the least that a slowdown can be, to `top` or a little more."""
+    """Make the y axis logarithmic, from 1, the least possible slowdown, to a little above `top`."""
     top = max(top * 1.06, 2.0)
     axes.set_yscale("log")
     axes.set_ylim(1.0, top)
@@ -70,7 +70,7 @@ def slowdown_axis(axes: Axes, top: float) -> None:
 
 
 def idle_axis(axes: Axes, bands: Bands) -> None:
-    """Percentages; from a little under the lowest value, so that differences show."""
+    """Make the y axis one of percentages that starts a little below the lowest value, so that differences show."""
     low = min((float(band.low.min()) for band in bands.values()), default=0.0)
     high = top_of([bands], ())
     margin = 0.05 * (high - low) or 1.0
@@ -79,7 +79,7 @@ def idle_axis(axes: Axes, bands: Bands) -> None:
 
 
 def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:
-    """Ticks at the numbers of targets that were measured, or at some whole ones if they are many."""
+    """Put ticks at the measured numbers of targets, or at some whole numbers if there are many."""
     if len(counts) <= 8:
         axes.set_xticks(list(counts))
     else:
@@ -87,7 +87,7 @@ def whole_numbers(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def bandwidth_axis(axes: Axes, which: Literal["x", "y"], values: Any, most_ticks: int = 12) -> None:
-    """Make it logarithmic, from a bit under the lowest of the values to a bit over the highest, in bytes per second."""
+    """Make an axis logarithmic, in bytes per second, from a little below the least value to a little above the most."""
     low, high = log_limits(float(values.min()), float(values.max()))
     axis = axes.xaxis if which == "x" else axes.yaxis
     axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
@@ -107,14 +107,14 @@ def log_limits(low: float, high: float) -> tuple[float, float]:
 
 
 def date_axis(axes: Axes, fewest: int, most: int) -> None:
-    """Dates along x, which are in days since 1970, with so many ticks."""
+    """Show x, in days since 1970, as dates with `fewest` to `most` ticks."""
     locator = AutoDateLocator(minticks=fewest, maxticks=most)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def name_groups(axes: Axes, names: Sequence[str], longest: int = 24) -> None:
-    """Slanted names under groups at 0, 1, 2 and on."""
+    """Write slanted names under groups at 0, 1, 2 and so on."""
     shown = [printable(name, longest) for name in names]
     axes.set_xticks(range(len(names)), shown, rotation=35, ha="right", rotation_mode="anchor")
     axes.tick_params(axis="x", length=0)

@@ -1,4 +1,4 @@
-"""Sheets of paper: a figure with panels and a legend outside them, written as PNG and PDF."""
+"""Figures with panels and a legend outside them, written as PNG and PDF."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from matplotlib.font_manager import findfont, get_font
 
 from forebay.history.toml import load_toml
 
-FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure is the same on every machine
+FONT = "DejaVu Sans"  # comes with matplotlib, so figures are the same on every machine
 WIDTH = 7.2  # inches: both columns of a paper
 _HOUSE = Path(__file__).with_name("house.mplstyle")
 Style = dict[str, Any]
 """Keyword arguments of Matplotlib."""
 STYLE: Style = dict(matplotlib.rc_params_from_file(_HOUSE, use_default_template=False).items())
-# Without dates and versions the same results give the same bytes.
+# Without dates and versions, the same results give the same bytes.
 _METADATA: dict[str, Style] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -32,7 +32,7 @@ _METADATA: dict[str, Style] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """A figure before it is written; `name` becomes that of its files."""
+    """A figure before it is written; its files are called `name`."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
 
 
 def printable(name: str, longest: int = 48) -> str:
-    """`name` as matplotlib text: nothing read as a formula, no glyph missing, not too long.
+    """Make a name safe as matplotlib text: no formulas, no missing glyphs, not too long.
 
     >>> printable("a$b")
     'a\\\\$b'
@@ -58,7 +58,7 @@ def printable(name: str, longest: int = 48) -> str:
     if len(shown) > longest:
         half = (longest - 1) // 2
         shown = f"{shown[:half]}…{shown[-half:]}"
-    # A legend leaves out what starts with an underscore.
+    # Legends leave out labels that start with an underscore.
     return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
 
 
@@ -69,13 +69,13 @@ def _has_glyph(character: str) -> bool:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Matplotlib as it comes plus our settings, whatever the user's own configuration says."""
+    """Use matplotlib's defaults with our settings, regardless of the user's configuration."""
     with matplotlib.style.context(["default", STYLE]):
         yield
 
 
 def blank_sheet(width: float, height: float) -> Figure:
-    """A figure of so many inches that needs no screen."""
+    """Return an empty figure of this size in inches, which needs no screen."""
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
@@ -89,10 +89,10 @@ def panels(
     height: float = 2.4,
     sharey: Literal["row"] | bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels in rows of up to `columns`, each `height` inches high."""
+    """Return a figure with `count` panels in rows of up to `columns`, each `height` inches high."""
     across = max(1, min(count, columns))
     down = math.ceil(count / across)
-    # One panel alone would be too wide to read slopes off.
+    # A single panel of full width would make slopes hard to read.
     figure = blank_sheet(width or (WIDTH if across > 1 else 4.6), height * down + 0.15)
     grid = figure.subplots(down, across, squeeze=False, sharey=sharey).ravel().tolist()
     for spare in grid[count:]:
@@ -103,9 +103,9 @@ def panels(
 
 
 def legend_above(figure: Figure, entries: Sequence[Artist], columns: int = 4) -> None:
-    """One legend for all panels, over them."""
+    """Put one legend for all panels above them."""
     columns = min(len(entries), columns if figure.get_figwidth() >= WIDTH else min(columns, 3))
-    # The legend gets paper of its own, so that many policies don't press the panels flat.
+    # Add height for the legend, so that a long one does not flatten the panels.
     figure.set_figheight(figure.get_figheight() + 0.17 * math.ceil(len(entries) / columns))
     figure.legend(handles=list(entries), loc="outside upper center", ncols=columns, handlelength=3.2)
 
@@ -121,9 +121,9 @@ def draw_panels(
     legend_columns: int = 4,
     **layout: Any,
 ) -> Figure:
-    """A panel for each cell, by `draw(axes, *cell)` and with `title(*cell)`; without cells an empty figure.
+    """Draw a panel for each cell with `draw(axes, *cell)` and `title(*cell)`; without cells, return an empty figure.
 
-    `ylabel` is beside the first panel of each row, `xlabel` under all; `layout` is that of `panels`.
+    `ylabel` is beside the first panel of each row, `xlabel` below all; `layout` goes to `panels`.
     """
     cells = list(cells)
     if not cells:
@@ -145,19 +145,19 @@ def draw_panels(
 
 
 def read_texts(module: str) -> dict[str, Any]:
-    """The texts of figures, from the TOML file beside the module that draws them."""
+    """Read the texts of figures from the TOML file beside the module that draws them."""
     return load_toml(Path(module).with_suffix(".toml"))
 
 
 def sketch(text: Mapping[str, str], figure: Figure, **values: object) -> Sketch:
-    """The figure with its name, title and caption, in which `values` take the place of names in braces."""
+    """Add name, title and caption to a figure; `values` replace the names in braces."""
     return Sketch(**{key: template.format(**values) for key, template in text.items()}, figure=figure)
 
 
 def sketch_each(
     module: str, draws: Iterable[Callable[[Any], Figure]], subject: object, **values: object
 ) -> Iterator[Sketch]:
-    """What each of `draws` makes of the subject, if it has panels, with the texts under the function's name."""
+    """Yield the figure of each of `draws` that has panels, with the texts under the name of the function."""
     texts = read_texts(module)
     for draw in draws:
         if (figure := draw(subject)).axes:
@@ -165,7 +165,7 @@ def sketch_each(
 
 
 def write(figure: Figure, path: Path) -> Path:
-    """As PDF if the suffix of `path` says so, else as PNG."""
+    """Write a PDF if the suffix of `path` is .pdf, else a PNG."""
     kind = "pdf" if path.suffix.lower() == ".pdf" else "png"
     figure.savefig(path, format=kind, metadata=_METADATA[kind])
     return path
@@ -173,11 +173,11 @@ def write(figure: Figure, path: Path) -> Path:
 
 @house_style()
 def write_figures(sketches: Iterable[Sketch], out: Path) -> list[Drawn]:
-    """Both files of each in the directory `out`, which is made. The house style holds for sketches made on the way."""
+    """Write both files of each sketch to `out`, which is created. Sketches that are made here get the house style."""
     out.mkdir(parents=True, exist_ok=True)
     drawn = []
     for sketch in sketches:
         png = write(sketch.figure, out / f"{sketch.name}.png")
-        sketch.figure.set_layout_engine(None)  # it is laid out already; to do so again would take long
+        sketch.figure.set_layout_engine(None)  # the layout is done, and repeating it is slow
         drawn.append(Drawn(sketch, png, write(sketch.figure, out / f"{sketch.name}.pdf")))
     return drawn

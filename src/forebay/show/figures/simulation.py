@@ -1,4 +1,4 @@
-"""The picture of one simulation: who is on which targets, how busy those are, and who pays for it."""
+"""The figure of one simulation: the targets of each application, their occupancy, and the slowdowns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +26,9 @@ def draw_simulation(
     occupancy: Sequence[float] | Floats,
     out: Path,
 ) -> Path:
-    """Write a picture of one scenario to `out`: who is on which targets, their I/O slowdown, and what it comes from.
+    """Draw one scenario to `out`: the targets of each application, its I/O slowdown, and the causes of the slowdown.
 
-    nan is the slowdown of an application that completed no phase. Many applications are ranked by it and not named.
+    The slowdown of an application that completed no phase is nan. Many applications are sorted by it and not named.
     """
     slow, cost, busy = (np.asarray(values, dtype=float) for values in (slowdown, rho_io, occupancy))
     named = len(names) <= _NAMED
@@ -78,7 +78,7 @@ def _draw_matrix(axes: Axes, placement: Sequence[Sequence[int]], targets: int) -
 
 def _draw_slowdown(axes: Axes, slowdown: Floats, rho_io: Floats, *, named: bool) -> None:
     known = slowdown[np.isfinite(slowdown)]
-    # A few very slow applications would press all others against the axis.
+    # A few very slow applications would hide the differences of all others.
     end = float(max(1.5, min(1.02 * known.max(), 6 * np.median(known)))) if known.size else 1.5
     rows = np.arange(slowdown.size)
     thickness = 0.8 if named else 1.0

@@ -1,4 +1,4 @@
-"""The picture of one storage run: space in use over time, and what every disk went through."""
+"""The figure of one storage run: space in use over time, and the use of every disk."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _DAY = 86_400.0
 
 
 def draw_storage_run(run: Run, out: Path) -> Path:
-    """Write a picture of one run to `out`, as PNG or, if its suffix says so, as PDF."""
+    """Draw one run to `out`, as PDF if its suffix is .pdf, else as PNG."""
     outcome = document(run)
     with house_style():
         figure = blank_sheet(WIDTH, 5.2)
@@ -45,7 +45,7 @@ def draw_storage_run(run: Run, out: Path) -> Path:
 
 
 def levels(run: Run) -> tuple[Floats, Floats, Floats]:
-    """Edges of stretches of time, and the most and the mean bytes held in each of them."""
+    """Return the edges of equal intervals, and the maximum and mean bytes held in each."""
     held = run.verdicts["state"] == ALLOCATED
     volumes = np.concatenate([[0], np.cumsum(run.parts["bytes"])])
     sizes = (volumes[run.verdicts["last"]] - volumes[run.verdicts["first"]])[held]
@@ -53,12 +53,12 @@ def levels(run: Run) -> tuple[Floats, Floats, Floats]:
     if not sizes.size or ends.max() <= starts.min():
         return np.array([0.0, 1.0]), np.zeros(1), np.zeros(1)
     times, change = np.concatenate([ends, starts]), np.concatenate([-sizes, sizes])
-    order = np.argsort(times, kind="stable")  # who leaves makes room for who comes
+    order = np.argsort(times, kind="stable")  # at equal times, releases come before allocations
     times, level = times[order], np.cumsum(change[order])
-    # Only what lasts: of several changes at one time the last one.
+    # Of several changes at one time, keep the last.
     last = np.append(np.diff(times) > 0, True)
     times, level = times[last], level[last].astype(float)
-    # From level[i] in [times[i], times[i + 1]) to the maximum and the mean of equal stretches.
+    # Turn level[i] in [times[i], times[i + 1]) into the maximum and the mean of equal intervals.
     edges = np.linspace(times[0], times[-1], _STEPS + 1)
     area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
     mean = np.diff(np.interp(edges, times, area)) / np.diff(edges)
@@ -72,7 +72,7 @@ def levels(run: Run) -> tuple[Floats, Floats, Floats]:
 def _draw_level(axes: Axes, run: Run) -> None:
     edges, most, mean = levels(run)
     capacity = run.platform.capacity
-    # Since 1970, as dates; a trace that counts from 0 has no dates.
+    # Times since 1970 are shown as dates; a trace that counts from 0 has none.
     dated = edges[0] > 365 * _DAY
     x = edges / _DAY if dated else (edges - edges[0]) / 3600
     axes.stairs(most / 1e12, x, fill=True, color=_MOST, zorder=2)
@@ -96,7 +96,7 @@ def _draw_disks(axes: Axes, most: Floats, mean: Floats) -> None:
 
 
 def _name_disks(axes: Axes, run: Run) -> None:
-    """Each node's name and the numbers of its disks, as far as there is room."""
+    """Label each disk with its node and number, if there is room."""
     names = [f"{node.name}:{i}" for node in run.platform.nodes for i in range(len(node.disks))]
     if len(names) > 32:
         axes.set_xlabel("disks, in the order of the platform")

@@ -24,15 +24,15 @@ def size(
         list[str] | None,
         typer.Option(help="theta-2020, history[:DB], or a trace: .yml, .csv (twice), .swf, also .gz. [theta-2020]"),
     ] = None,
-    target: Annotated[str, typer.Option(help="The share of all bytes to serve, like 99%.")] = "99%",
+    target: Annotated[str, typer.Option(help="Share of all bytes to serve, like 99%.")] = "99%",
     platform: Annotated[
-        str, typer.Option(help="The family: these disks, larger or smaller (a name, or a .toml or .yml file).")
+        str, typer.Option(help="Platform whose disks are made larger or smaller: a name, or a .toml or .yml file.")
     ] = "32TB/nNnD",
     policy: Annotated[str, typer.Option(help="Comma-separated storage policies, or 'all'.")] = "forebay",
     split: Annotated[str, typer.Option(help="Split requests above this size, or 'no'.")] = "200 GB",
     requeue: Annotated[bool, typer.Option(help="Retry refused requests every 5 min for an hour.")] = False,
-    rules: Annotated[str, typer.Option("--as", help="Rules: 'correct', or 'storalloc' to the letter.")] = "correct",
-    step: Annotated[str, typer.Option(help="Precision of the capacity.")] = "1 TB",
+    rules: Annotated[str, typer.Option("--as", help="Rules: 'correct', or 'storalloc' (StorAlloc's own).")] = "correct",
+    step: Annotated[str, typer.Option(help="Step between the capacities tried.")] = "1 TB",
     swf_volume: Annotated[str | None, typer.Option(help="For .swf: 'memory', or a size per processor.")] = None,
     seed: Seed = 0,
     workers: Workers = None,

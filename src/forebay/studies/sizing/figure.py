@@ -1,4 +1,4 @@
-"""How large a platform has to be: the part of the bytes served against its capacity."""
+"""The figure of `forebay size`: the share of the bytes served against the capacity of the platform."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from forebay.studies.sizing.search import Sizing
 
 
 def draw_sizes(sizings: Sequence[Sizing], out: Path) -> Path:
-    """Write to `out`, as PNG or PDF, a line for each sizing through all capacities that were tried."""
+    """Write to `out`, as PNG or PDF, a line for each sizing through all capacities tried."""
     several = len({s.policy for s in sizings}) < len(sizings)
     names = [f"{s.policy}, {s.family}" if several else s.policy for s in sizings]
     with house_style():

@@ -1,4 +1,4 @@
-"""How large must the burst buffer be? The smallest platform of a family that serves enough."""
+"""The search for the smallest burst buffer of a family that serves enough."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,18 +16,18 @@ from forebay.simulate.storage.rules import GB, Rules
 from forebay.simulate.storage.run import run_storage
 from forebay.work import Died, Gone, Workers, run_pieces
 
-_BELOW = 3  # steps below the answer that are looked at: the share hardly ever falls as capacity grows
+_BELOW = 3  # steps below the answer to check, because the share can fall, though rarely, as capacity grows
 
 
 class Point(NamedTuple):
-    """With `capacity` bytes, this share of all bytes is served."""
+    """The share of all bytes that a platform of `capacity` bytes serves."""
 
     capacity: int
     share: float
 
 
 class Sizing(NamedTuple):
-    """Everything that was tried, by capacity, and the answer; None if no capacity serves enough."""
+    """All capacities tried, in ascending order, and the answer, which is None if none serves enough."""
 
     family: str
     policy: str
@@ -37,8 +37,8 @@ class Sizing(NamedTuple):
 
 
 def resize_platform(platform: Platform, capacity: int) -> Platform:
-    """The same platform with disks of other sizes, so that they have `capacity` bytes together."""
-    # Sums are rounded, not sizes, so that nothing is lost.
+    """Scale the disks of a platform so that together they have `capacity` bytes."""
+    # Round sums instead of sizes, so that no byte is lost.
     sums = accumulate(disk.capacity for disk in platform.disks)
     ends = [0, *(total * capacity // platform.capacity for total in sums)]
     sizes = iter([max(1, end - begin) for begin, end in pairwise(ends)])
@@ -52,7 +52,7 @@ def resize_platform(platform: Platform, capacity: int) -> Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """For the smallest multiple of `step` bytes that serves `target` of all bytes, shared out as the family's disks."""
+    """A search for the smallest multiple of `step` bytes, spread over disks like the family's, that serves `target`."""
 
     requests: Requests
     family: Platform
@@ -62,7 +62,7 @@ class Search:
     seed: int = 0
 
     def find_smallest(self, policy: Policy, progress: Callable[[int], None] = lambda _: None) -> Sizing:
-        """Double the capacity until it is enough, then narrow it down by halves; `progress`: how many were tried."""
+        """Double the capacity until it is enough, then bisect; `progress` gets the number of capacities tried."""
         tried: dict[int, Point] = {}
 
         def enough(steps: int) -> bool:
@@ -73,7 +73,7 @@ class Search:
                 progress(len(tried))
             return tried[steps].share >= self.target
 
-        # The capacity at which any one disk could hold all requests at once, and a little more.
+        # At this capacity, every disk could hold all requests at once.
         sizes = -(-self.requests.bytes // GB) * GB if self.rules.letter else self.requests.bytes
         least = min(disk.capacity for disk in self.family.disks)
         most = math.ceil(-(-(int(sizes.sum()) + 2) * self.family.capacity // least) / self.step)
@@ -99,9 +99,9 @@ class Search:
     def find_smallest_of_each(
         self, policies: Sequence[str], workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
     ) -> list[Sizing]:
-        """The same for several storage policies by name, each a piece of work; `progress`: how many are done.
+        """Search for each of these storage policies, each a piece of work; `progress` gets the number finished.
 
-        Where there is only one, `progress` gets how many sizes have been tried.
+        For a single policy, `progress` gets the number of capacities tried.
         """
         if len(policies) == 1 and isinstance(workers, int):
             return [self.find_smallest(find("storage", policies[0]), progress)]
