@@ -27,22 +27,22 @@ from support.grants import ask, grant_id
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"size": 0}, "size: must be whole, at least 1 and at most 1,000,000,000,000,000,000 bytes, not 0"),
-        ({"size": -5}, "size: must be whole, at least 1"),
-        ({"size": 10**18 + 1}, "size: must be whole, at least 1"),
-        ({"size": 1.5}, "size: must be whole, at least 1"),
-        ({"size": True}, "size: must be whole, at least 1"),
+        ({"size": 0}, "size: must be a whole number, at least 1 and at most 1,000,000,000,000,000,000 bytes, not 0"),
+        ({"size": -5}, "size: must be a whole number, at least 1"),
+        ({"size": 10**18 + 1}, "size: must be a whole number, at least 1"),
+        ({"size": 1.5}, "size: must be a whole number, at least 1"),
+        ({"size": True}, "size: must be a whole number, at least 1"),
         ({"seconds": 0.0}, "seconds: must be above 0 and at most"),
         ({"seconds": -1.0}, "seconds: must be above 0 and at most"),
         ({"seconds": math.nan}, "seconds: must be above 0 and at most"),
         ({"seconds": math.inf}, "seconds: must be above 0 and at most"),
         ({"seconds": 1e12}, "seconds: must be above 0 and at most"),
-        ({"start": math.nan}, "start: must be a time, not nan"),
-        ({"start": 1e13}, "start: must be a time, not 1e+13"),
-        ({"ceiling": -1.0}, "ceiling: must not be negative and must be finite, not -1"),
-        ({"uid": -1}, "uid: must be whole, at least 0"),
-        ({"gid": 2**32}, "gid: must be whole, at least 0"),
-        ({"mode": 0o10000}, "mode: must be whole, at least 0"),
+        ({"start": math.nan}, "start: must be seconds since 1970, not nan"),
+        ({"start": 1e13}, "start: must be seconds since 1970, not 1e+13"),
+        ({"ceiling": -1.0}, "ceiling: must be finite and not negative, not -1"),
+        ({"uid": -1}, "uid: must be a whole number, at least 0"),
+        ({"gid": 2**32}, "gid: must be a whole number, at least 0"),
+        ({"mode": 0o10000}, "mode: must be a whole number, at least 0"),
         ({"key": ""}, "key: must not be empty"),
         ({"key": "a\nb"}, "key: must be at most 200 printable characters"),
         ({"job": "x" * 201}, "job: must be at most 200 printable characters"),
@@ -105,4 +105,4 @@ def test_volumes_are_called_by_their_grant_and_a_number() -> None:
 
 def test_no_such_grant_comes_back_whole_from_another_process() -> None:
     error = pickle.loads(pickle.dumps(NoSuchGrant("x")))
-    assert str(error) == "no grant 'x'"
+    assert str(error) == "no grant 'x'; `forebay storage list` lists grants"

@@ -1,4 +1,4 @@
-"""A grant of space on disks for a time, its states, and the volumes that it consists of."""
+"""A grant of space on disks for a time: its request, its states and its volumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forebay.model.system import MOST_BYTES
 from forebay.model.units import format_duration
 
 _ID = re.compile(r"[0-9a-f]{32}")
-MOST_CHARACTERS = 200  # of a name that a user gives
+MOST_CHARACTERS = 200  # of a name in a request
 MOST_UID = 2**32 - 2
 MOST_SECONDS = 10 * 366 * 86_400.0
 
@@ -118,9 +118,9 @@ class Ask:
                 f"must be above 0 and at most {format_duration(MOST_SECONDS)}, not {format_duration(self.seconds)}",
             )
         if self.start is not None and not (math.isfinite(self.start) and abs(self.start) < 1e12):
-            raise BadInput("start", f"must be a time, not {self.start:g}")
+            raise BadInput("start", f"must be seconds since 1970, not {self.start:g}")
         if not (math.isfinite(self.ceiling) and self.ceiling >= 0):
-            raise BadInput("ceiling", f"must not be negative and must be finite, not {self.ceiling:g}")
+            raise BadInput("ceiling", f"must be finite and not negative, not {self.ceiling:g}")
         if not self.key:
             raise BadInput("key", "must not be empty")
         for name in ("key", "user", "job", "expose"):
@@ -130,13 +130,13 @@ class Ask:
             _check_text(f"wants.{name}", value)
 
     def is_again(self, other: Ask) -> bool:
-        """Whether both ask for the same, whatever their grant ids."""
+        """Whether both are the same request, apart from the grant's id."""
         return replace(self, grant=other.grant) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """An Ask and its state. Times are seconds since 1970, or 0 if they do not apply yet."""
+    """A request and its state. Times are seconds since 1970, or 0 if they do not apply yet."""
 
     ask: Ask
     order: int  # how many requests came before
@@ -168,7 +168,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """The part of a grant on one disk; `disk` is the node's name, a slash, and the disk's own name."""
+    """The space of a grant on one disk; `disk` is NODE/DISK."""
 
     name: str
     grant: str
@@ -197,7 +197,7 @@ def node_of(disk: str) -> str:
 def _check_whole(where: str, value: int, least: int, most: int, unit: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         bounds = f"at least {least:,} and at most {most:,} {unit}".rstrip()
-        raise BadInput(where, f"must be whole, {bounds}, not {value!r:.40}")
+        raise BadInput(where, f"must be a whole number, {bounds}, not {value!r:.40}")
 
 
 def _check_text(where: str, value: str) -> None:

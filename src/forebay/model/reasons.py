@@ -1,4 +1,4 @@
-"""Why a request waits or is refused, a wish is declined, a grant ends, a volume or a disk is lost: a closed list."""
+"""The closed list of reasons: why a request waits, is refused or declined, a grant ends, a volume or a disk is lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Reason(StrEnum):
-    """A code with its meaning. The codes are part of the API: programs use them, people read the sentence beside them.
+    """A code with its meaning. The codes are part of the API: programs read the code, people the sentence beside it.
 
     A code that this version does not know reads as OTHER.
 
@@ -41,16 +41,16 @@ class Reason(StrEnum):
     VOLUME_LOST = "volume-lost", "The grant has lost a volume that it needs."
     NOT_MADE = "not-made", "A volume could not be made."
     NOT_REPAIRED = "not-repaired", "An incomplete volume could not be repaired."
-    NOT_FOUND = "not-found", "The agent does not find the volume."
+    NOT_FOUND = "not-found", "The agent did not find the volume."
     REMOVED = "removed", "Something other than Forebay removed the volume."
-    REPORTED = "reported", "The agent reports the loss; its own words say why."
+    REPORTED = "reported", "The agent reported the loss; the sentence says why."
     DISK_GONE = "disk-gone", "The node no longer has the disk."
     DISK_SMALLER = "disk-smaller", "The disk has less capacity than before."
     OTHER = "other", "Another reason."
 
 
 REFUSALS = (Reason.NO_ROOM, Reason.CLOSED, Reason.TOO_LARGE, Reason.NO_SUCH_DISK, Reason.OTHER)
-"""Why a request is refused, as the metrics tell it."""
+"""The reasons by which the metrics count refused requests."""
 
 
 class Because(NamedTuple):

@@ -180,7 +180,7 @@ def test_a_policy_that_does_not_look_is_not_believed() -> None:
     assert made.ask(2, 60) is State.QUEUED
     made.do(co.ChangePolicy(caller=ADMINISTRATOR, policy="round-robin"))
     assert made.ask(3, 40) is State.QUEUED
-    assert _why(made, 3) == "policy round-robin finds no disk with 40 B for 100 s, though one has the room"
+    assert _why(made, 3) == "policy round-robin does not place 40 B for 100 s, although a disk has room"
 
 
 def test_an_unknown_tier_is_refused_with_the_known_ones() -> None:
@@ -191,7 +191,7 @@ def test_an_unknown_tier_is_refused_with_the_known_ones() -> None:
     assert made.ask(1, 10, wants={"tier": "nvm"}) is State.REFUSED
     assert _why(made, 1) == "no disk has tier 'nvm'; known values: hdd, nvme"
     assert made.ask(2, 10, wants={"colour": "red"}) is State.REFUSED
-    assert _why(made, 2) == "no disk has a field 'colour'; known fields: rack, tier"
+    assert _why(made, 2) == "no disk has the field 'colour'; known fields: rack, tier"
     assert made.ask(3, 10, wants={"tier": "hdd", "rack": "2"}) is State.MAKING
     assert made.control.volumes(grant_id(3))[0].disk == "n/b"
     made.register("m", disk("c", 100, fields={"tier": "hdd"}), fields={"rack": 3})
@@ -241,7 +241,7 @@ def test_who_booked_ahead_in_vain_expires() -> None:
     made.ask(2, 60, 500.0, start=1000.0)
     made.tick(1500.0)
     assert (made.state(1), made.state(2)) == (State.RELEASING, State.EXPIRED)
-    assert _why(made, 2) == "its space did not come free while it lasted"
+    assert _why(made, 2) == "its space did not become free before it ended"
 
 
 def test_time_passes_before_anything_is_decided() -> None:
@@ -271,7 +271,7 @@ def test_extended_if_the_space_stays_free() -> None:
     assert made.kinds(longer) == ["Extended"]
     assert made.do(longer) == [], "sent twice, it is extended once"
     (event,) = made.do(co.Extend(caller=USER, grant=grant_id(1), end=301.0))
-    assert getattr(event, "because", "") == "disk n/a has only 40 B of 60 B free until then"
+    assert getattr(event, "because", "") == "disk n/a has only 40 B free until then, 60 B needed"
     assert made.control.grant(grant_id(1)).end == 300.0
 
 
@@ -296,7 +296,7 @@ def test_nothing_is_extended_on_a_drained_disk_nor_in_the_queue() -> None:
     made.do(co.Drain(caller=ADMINISTRATOR, what="n"))
     said = [made.do(co.Extend(caller=USER, grant=grant_id(n), end=500.0))[-1] for n in (1, 2)]
     assert [getattr(event, "because", "") for event in said] == ["disk n/a is drained", "it is queued"]
-    with pytest.raises(BadInput, match=r"^end: must be a time, not nan"):
+    with pytest.raises(BadInput, match=r"^end: must be seconds since 1970, not nan"):
         made.do(co.Extend(caller=USER, grant=grant_id(1), end=math.nan))
 
 
@@ -352,9 +352,9 @@ def test_an_agent_speaks_only_for_its_own_node() -> None:
         with pytest.raises(NotAllowed, match="the agent of node 'm' may not report for node 'n'"):
             made.do(command)
     for caller in (USER, ADMINISTRATOR):
-        with pytest.raises(NotAllowed, match="only the agent of node 'n' may say this"):
+        with pytest.raises(NotAllowed, match="only the agent of node 'n' may report this"):
             made.do(co.Made(caller=caller, volume=volume))
-    with pytest.raises(NotAllowed, match="node 'm' has no part of this grant"):
+    with pytest.raises(NotAllowed, match="node 'm' has no volume of this grant"):
         made.do(co.Use(caller=agent("m"), grant=grant_id(1)))
 
 
@@ -366,7 +366,7 @@ def test_what_is_not_there_can_not_be_released_or_drained() -> None:
         made.do(co.Drain(caller=ADMINISTRATOR, what="m"))
     with pytest.raises(UnknownName, match="no storage policy"):
         made.do(co.ChangePolicy(caller=ADMINISTRATOR, policy="none"))
-    with pytest.raises(BadInput, match="now: must be a time"):
+    with pytest.raises(BadInput, match="now: must be seconds since 1970"):
         made.control.handle(co.Tick(caller=ADMINISTRATOR), math.inf)
 
 

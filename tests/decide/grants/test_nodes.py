@@ -55,15 +55,15 @@ def test_a_silent_node_gets_nothing_new_and_its_owners_are_told() -> None:
     ("disks", "said"),
     [
         ((disk("a", 1), disk("a", 2)), "node n: disk[1]: disk 'a' is registered twice"),
-        ((disk("a", 1, identity="x"), disk("b", 2, identity="x")), "node n: the disk with identity 'x' is registered"),
-        ((disk("a", 1, identity="taken"),), "node n: the disk with identity 'taken' is already m/z"),
+        ((disk("a", 1, identity="x"), disk("b", 2, identity="x")), "node n: two disks have the identity 'x'"),
+        ((disk("a", 1, identity="taken"),), "node n: identity 'taken' belongs to disk m/z"),
         ((disk("a", -1),), "node n: disk[0] (a): capacity must be at least 1"),
         ((disk("a", 10**19),), "node n: disk[0] (a): capacity must be at least 1"),
         ((disk("a", 1, write_bandwidth=0.0),), "node n: disk[0] (a): write_bandwidth must be positive"),
-        ((disk("a", 1, write_bandwidth=float("inf")),), "node n: disk[0] (a): its bandwidths must be finite"),
+        ((disk("a", 1, write_bandwidth=float("inf")),), "node n: disk[0] (a): bandwidths must be finite"),
         ((disk("a b", 1),), "node n: disk[0]: 'a b' is not a valid disk name"),
-        ((disk("a", 1, fields={"x": float("nan")}),), "node n: disk[0] (a): its fields must be strings"),
-        ((disk("a", 1, fields={"x": "y" * 30_000}),), "node n: disk[0] (a): its fields must have names"),
+        ((disk("a", 1, fields={"x": float("nan")}),), "node n: disk[0] (a): fields must be strings"),
+        ((disk("a", 1, fields={"x": "y" * 30_000}),), "node n: disk[0] (a): fields must have names"),
     ],
 )
 def test_disks_that_can_not_be_are_refused(disks: tuple[DiskSpec, ...], said: str) -> None:
@@ -165,7 +165,7 @@ def test_on_a_disk_that_becomes_smaller_what_is_there_stays_and_is_told() -> Non
     made.carry_out("n")
     made.register("n", disk("a", 50))
     assert made.state(1) is State.READY
-    assert _told(made) == ['"disk n/a has only 50 B left, less than it holds"}']
+    assert _told(made) == ['"disk n/a shrank to 50 B, less than its volumes need"}']
     assert made.ask(2, 1) is State.QUEUED
     check(made.control)
 
@@ -200,7 +200,7 @@ def test_an_agent_that_looks_finishes_mends_removes_and_reports() -> None:
     kinds = _found(made, 9, (name[1], "a", 10, False), (name[2], "a", 10, True), ("old.0", "a", 77, True))
     assert kinds == ["Reported", "VolumeHalf", "Strayed", "VolumeLost", "Told", "Releasing", "Ended"]
     assert [made.state(n) for n in (1, 2, 3, 4)] == [State.READY, State.READY, State.FAILED, State.MAKING]
-    assert made.control.marks(grant_id(1)) == [f"volume {name[1]} is being repaired: its agent found only a part of it"]
+    assert made.control.marks(grant_id(1)) == [f"volume {name[1]} is being repaired: its agent found it incomplete"]
     done = {(a.kind, a.volume) for a in made.control.actions("n")}
     assert done == {("make", name[1]), ("make", name[4]), ("release", "old.0")}
     assert used_bytes(made.control) == {"n/a": 10 + 10 + 10 + 77}

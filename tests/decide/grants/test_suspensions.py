@@ -42,7 +42,7 @@ def test_a_volume_that_can_not_be_made_is_made_on_another_node() -> None:
     [action] = made.control.actions("bad")
     assert fail(made, action) == ["DiskFailed", "VolumeMoved", "Strayed"]
     assert made.control.volumes(grant_id(1))[0].disk == "good/d"
-    why = f"good/d, as volume {action.volume} could not be made on bad/d"
+    why = f"good/d, because volume {action.volume} could not be made on bad/d"
     assert made.control.grant(grant_id(1)).because == why
     assert [a.kind for a in made.control.actions("bad")] == ["release"], "some of it may be there"
     assert fail(made, action) == [], "the report came twice"
@@ -150,7 +150,7 @@ def test_a_disk_on_which_three_volumes_in_a_row_fail_is_suspended_and_nobody_fai
     made.do(co.Drain(caller=ADMINISTRATOR, what="good"))
     assert made.ask(6, 10) is State.QUEUED
     why = made.control.grant(grant_id(6)).because
-    assert why == "every disk is drained or suspended, as volumes cannot be made on it"
+    assert why == "every disk is drained or suspended because volumes cannot be made on it"
     check(made.control)
 
 

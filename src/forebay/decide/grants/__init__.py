@@ -1,5 +1,5 @@
-"""The life of grants on a live machine: commands in, events out, and what agents are still to do.
+"""The life of grants on a live machine: commands go in; events, and actions for agents, come out.
 
-`Control.handle` decides and changes nothing; `Control.apply` changes the state by one event, and nothing else does. So
-the events, in their order, are the whole truth: whoever applies them has the same state.
+`Control.handle` decides and changes nothing. Only `Control.apply` changes the state, by one event. So the events, in
+order, determine the state: applying them again gives the same state.
 """

@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput
 
 VERSION = 1
 T = TypeVar("T")
-Reader = Callable[[str, Any], Any]  # makes a value of what JSON has at a place, or says what is wrong there
+Reader = Callable[[str, Any], Any]  # converts the JSON value at a place, or raises an error that names the place
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _AS_IT_IS = frozenset((str, int, float, bool, NoneType))
 
@@ -24,13 +24,13 @@ def to_line(event: Event) -> str:
 
 
 def from_line(line: str | bytes, where: str = "journal") -> Event:
-    """The event in a line of a journal; `where` is named if there is none."""
+    """The event in a line of a journal; an error names `where`."""
     try:
         document = json.loads(line)
     except ValueError:
         raise BadInput(where, "is not valid JSON; the journal may be cut off here") from None
     if not isinstance(document, dict):
-        raise BadInput(where, "is not an event")
+        raise BadInput(where, "is not an event; an event is a JSON object")
     return event_of(document, where)
 
 
@@ -38,15 +38,15 @@ def event_of(document: Mapping[str, Any], where: str = "journal") -> Event:
     values = dict(document)
     version, kind = values.pop("v", None), values.pop("kind", None)
     if version != VERSION:
-        raise BadInput(where, f"has version {version!r}; this program reads version {VERSION}")
+        raise BadInput(where, f"has version {version!r}; this release reads version {VERSION}")
     if kind not in EVENTS:
-        raise BadInput(where, f"unknown kind of event {kind!r}")
+        raise BadInput(where, f"unknown kind of event {kind!r}; a later release may have written it")
     return read(EVENTS[kind], values, where)
 
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, str, Any, Any, bool], ...]:
-    """Of each field of a record: its name, its name in what is kept, its default, its type, and whether 1 is 1.0."""
+    """For each field of a record: its name, its stored name, its default, its type, and whether 1 means 1.0."""
     hints = get_type_hints(kind)
     return tuple(
         (
@@ -61,7 +61,7 @@ def _fields(kind: Any) -> tuple[tuple[str, str, Any, Any, bool], ...]:
 
 
 def plain(value: Any) -> Any:
-    """A value as text, numbers, lists and dictionaries; fields that have their defaults are left out."""
+    """A value as text, numbers, lists and dictionaries, without the fields that have their default."""
     kind: Any = type(value)
     if kind in _AS_IT_IS:
         return value
@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
 
 
 def read(kind: type[T], document: Any, where: str) -> T:
-    """The value of that kind that `plain` made the document of."""
+    """The reverse of `plain`: the value of this kind in a document."""
     reader: Any = _reader
     value: T = reader(kind)(where, document)
     return value

@@ -16,23 +16,23 @@ from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
 from forebay.model.grant import HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
 
-_WARM_UP = (10, 250, 900, 900, 10)  # sizes: whole, split, all that is left, more than is left, and again
+_WARM_UP = (10, 250, 900, 900, 10)  # sizes: unsplit, split, all free space, more than the free space, unsplit again
 
 
 class Control:
-    """The state, `tables`, to look at and not to change; and who decides about it."""
+    """Decides about the state. Callers may read `tables`, but must not change them."""
 
     def __init__(self) -> None:
         self.tables = Tables()
 
     def handle(self, command: co.Command, now: float, *, keep: bool = False) -> list[ev.Event]:
-        """What a command leads to at this time (seconds since 1970). It changes nothing: `apply` does.
+        """The events that a command causes at this time (seconds since 1970). Only `apply` changes the state.
 
-        A refusal that is worth a line in the journal is an event; a command that makes no sense, or that the
-        caller may not give, is an error.
+        A refusal that the journal records is an event. A command that is invalid, or that the caller may not give,
+        raises an error.
         """
         if not math.isfinite(now):
-            raise BadInput("now", f"must be a time, not {now}")
+            raise BadInput("now", f"must be seconds since 1970, not {now}")
         draft = Draft(self.tables, float(now))
         with self.tables.undo_log.trial(keep=keep):
             let_time_pass(draft)
@@ -42,14 +42,14 @@ class Control:
         return draft.events
 
     def do(self, command: co.Command, now: float) -> list[ev.Event]:
-        """`handle`, and `apply` of all that it found, in a third of the time. An error leaves the state as it was."""
+        """`handle`, then `apply` to each event, in a third of the time. An error leaves the state unchanged."""
         return self.handle(command, now, keep=True)
 
     def apply(self, event: ev.Event) -> None:
         ev.apply_event(self.tables, event)
 
     def actions(self, node: str) -> list[Action]:
-        """All that the node's agent still has to do; none in shadow."""
+        """All actions that the node's agent has not completed; none in shadow mode."""
         return [] if self.rules.shadow else [self._action(name) for name in self.tables.to_do(node)]
 
     def _action(self, name: str) -> Action:
@@ -86,7 +86,7 @@ class Control:
         return self.tables.find_grant(name)
 
     def by_key(self, uid: int, key: str) -> Grant | None:
-        """The grant that a user asked for with this key."""
+        """The grant that a user requested with this key."""
         return self.tables.grants.get(self.tables.keys.get(request_key(uid, key), ""))
 
     def volumes(self, grant: str) -> list[Volume]:
@@ -98,7 +98,7 @@ class Control:
         return self.tables.queue.rank(queued.order, grant) + 1 if queued.state is State.QUEUED else 0
 
     def marks(self, name: str) -> list[str]:
-        """What the owner of a grant should know now, as sentences."""
+        """The current problems of a grant, as sentences for its owner."""
         grant, tables, marks = self.grant(name), self.tables, []
         for volume in tables.volumes_of(grant) if grant.state in HELD else ():
             if volume.state is VolumeState.LOST:
@@ -114,9 +114,9 @@ class Control:
         return list(dict.fromkeys(marks))
 
     def next_due(self, now: float) -> float | None:
-        """When something happens by itself, after what happens at `now`: the time for a `Tick`; `now` if there is more.
+        """When the next `Tick` is due: `now` if something is due already, None if nothing is.
 
-        What was due earlier and still waits for something else waits for that, not for a time.
+        A grant that is overdue because it waits for something else is not due at any time.
         """
         tables = self.tables
         if tables.facts.swept or tables.tries.due(now) or tables.trials.due(now):
@@ -144,7 +144,7 @@ def _own_name(disk: str) -> str:
 
 
 def warm_up(policy: str) -> None:
-    """Compile all that decides before anybody waits for it: go once through it, on a machine that is made up."""
+    """Compile the kernels before the first caller needs them: run every command once on an invented machine."""
     control, service = Control(), co.SERVICE
     rules = GrantRules(split=100, shadow=True)
     control.do(co.ChangeRules(caller=service, rules=rules), 0.0)

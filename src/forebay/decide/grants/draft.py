@@ -1,6 +1,6 @@
-"""The answer to one command while it is being found.
+"""The events of one command while it is being decided.
 
-Events are tried out on the state as they are found, so that what is decided next sees them.
+Each event is applied to the state at once, so that the next decision sees it.
 """
 
 from forebay.decide.grants import events as ev
@@ -12,7 +12,7 @@ _LEFT = ON_DISK | {VolumeState.PLANNED}
 
 
 class Draft:
-    """The events so far, the state as it would be after them, and the time (seconds since 1970)."""
+    """The events so far, the state after them, and the time (seconds since 1970)."""
 
     def __init__(self, tables: Tables, now: float) -> None:
         self.tables = tables
@@ -29,7 +29,7 @@ class Draft:
         self.emit(ev.Told(at=self.now, grant=grant.id, uid=grant.ask.uid, words=text))
 
     def release(self, grant: Grant, outcome: State, why: Because) -> None:
-        """Have its volumes removed, if it has any."""
+        """Have the grant's volumes removed, if it has any."""
         event = ev.Releasing(at=self.now, grant=grant.id, outcome=outcome, because=why.text, reason=why.reason)
         self.emit(event)
         if self.tables.rules.shadow:
@@ -38,7 +38,7 @@ class Draft:
         self.finish(grant.id)
 
     def finish(self, name: str) -> None:
-        """End a grant that is being released, once none of its volumes is left."""
+        """End a grant that is being released, once all its volumes are gone."""
         grant = self.tables.grants[name]
         volumes = self.tables.volumes_of(grant)
         if grant.state is State.RELEASING and not any(volume.state in _LEFT for volume in volumes):

@@ -1,6 +1,6 @@
-"""What fails: volumes and disks that are lost, and disks on which volumes can't be made.
+"""Failures: lost volumes, lost disks, and disks on which volumes cannot be made.
 
-Those get no new grants until a volume that nobody uses can be made there.
+A disk on which volumes fail is suspended: it gets no new grants until the agent can make a test volume there.
 """
 
 import hashlib
@@ -12,16 +12,16 @@ from forebay.model.grant import EXISTING, ON_DISK, Ask, Grant, State, Volume
 from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_size
 
-_FAILURES = 3  # volumes in a row that can't be made before a disk is suspended
+_FAILURES = 3  # failed volumes in a row before a disk is suspended
 _FIRST_TRIAL, _LONGEST_PAUSE = 30.0, 600.0
-"""Seconds until a suspended disk is tried; each time twice as long, up to the longest."""
+"""Seconds until a suspended disk is tried again; the pause doubles each time, up to the longest."""
 
 
 def lose_volume(draft: Draft, volume: Volume, why: Because, report: int = 0) -> None:
-    """A volume is not there any more. A grant that is still being made fails; one in use keeps what it has left."""
+    """Record that a volume is lost. A grant that is being made fails; a grant in use keeps its other volumes."""
     tables = draft.tables
     grant = tables.grants[volume.grant]
-    if grant.state is State.RELEASING:  # it was not wanted any more
+    if grant.state is State.RELEASING:  # its owner no longer needs it
         draft.emit(ev.VolumeGone(at=draft.now, volume=volume.name, report=report))
         draft.finish(grant.id)
         return
@@ -34,7 +34,7 @@ def lose_volume(draft: Draft, volume: Volume, why: Because, report: int = 0) -> 
 
 
 def lose_disk(draft: Draft, disk: LiveDisk, why: Because) -> None:
-    """A disk is not there any more, nor is anything that was on it."""
+    """Record that a disk is lost, with everything on it."""
     tables = draft.tables
     draft.emit(ev.DiskVanished(at=draft.now, disk=disk.key, because=why.text, reason=why.reason))
     for stray in tables.strays_on(disk.node):
@@ -49,7 +49,7 @@ def lose_disk(draft: Draft, disk: LiveDisk, why: Because) -> None:
 
 
 def _queue_again(draft: Draft, grant: Grant, why: Because) -> None:
-    """Nothing was made for it yet: it goes back into the queue, and is tried at once."""
+    """Put a grant without volumes back into the queue, and retry it at once."""
     until = draft.now + draft.tables.rules.interval
     draft.emit(
         ev.Queued(
@@ -57,28 +57,28 @@ def _queue_again(draft: Draft, grant: Grant, why: Because) -> None:
             first=grant.first, avoids=grant.avoids,
         )
     )  # fmt: skip
-    draft.notify_owner(grant, f"it is placed again: {why.text}")
+    draft.notify_owner(grant, f"the grant is back in the queue: {why.text}")
     draft.frees_space = True
 
 
 def shrink_disk(draft: Draft, disk: LiveDisk) -> None:
-    """A disk has become smaller: what is planned and does not fit any more is placed again, the last first.
+    """Handle a disk that became smaller: place planned grants that no longer fit again, the newest first.
 
-    What is there already stays, as only its agent knows what is still whole; the owners are notified.
+    Existing volumes stay, because only the agent knows which are intact. Their owners are notified.
     """
     tables = draft.tables
     planned = {v.grant for v in tables.on_disk(disk.key) if tables.grants[v.grant].state is State.GRANTED}
     for name in sorted(planned, key=lambda name: -tables.grants[name].order):
         if tables.space.free(disk.key) < 0:
-            why = Because(Reason.DISK_SMALLER, f"disk {disk.key} has become smaller")
+            why = Because(Reason.DISK_SMALLER, f"disk {disk.key} became smaller")
             _queue_again(draft, tables.grants[name], why)
     if tables.space.free(disk.key) < 0:
-        text = f"disk {disk.key} has only {format_size(disk.spec.capacity)} left, less than it holds"
+        text = f"disk {disk.key} shrank to {format_size(disk.spec.capacity)}, less than its volumes need"
         notify_owners_on(draft, tables.on_disk(disk.key), text, EXISTING)
 
 
 def notify_owners_on(draft: Draft, volumes: list[Volume], text: str, states: frozenset[State]) -> None:
-    """Notify the owners of these volumes whose grants are in one of these states and are not given back already."""
+    """Notify the owners of these volumes, if their grants are in one of these states and not being released."""
     for name in sorted({volume.grant for volume in volumes}):
         grant = draft.tables.grants[name]
         if grant.state in states - {State.RELEASING}:
@@ -86,7 +86,7 @@ def notify_owners_on(draft: Draft, volumes: list[Volume], text: str, states: fro
 
 
 def note_failure(draft: Draft, volume: Volume, ask: Ask, because: str) -> None:
-    """A volume could not be made, and the disk is to blame."""
+    """Record that a volume could not be made because of its disk; suspend the disk after several failures."""
     disk = draft.tables.disks[volume.disk]
     failures = disk.failures + 1
     draft.emit(ev.DiskFailed(at=draft.now, disk=disk.key, because=because, failures=failures))
@@ -96,9 +96,9 @@ def note_failure(draft: Draft, volume: Volume, ask: Ask, because: str) -> None:
 
 
 def try_disks(draft: Draft) -> None:
-    """Have volumes made on those suspended disks whose time has come; a full one waits until it has room."""
+    """Have a test volume made on each suspended disk whose trial is due; a full disk waits until it has room."""
     tables, now = draft.tables, draft.now
-    late = tables.trials.after(now + _LONGEST_PAUSE)  # the clock was put back
+    late = tables.trials.after(now + _LONGEST_PAUSE)  # the clock was set back
     for key in [*tables.trials.due(now), *late]:
         suspension = tables.disks[key].suspension
         assert suspension is not None
@@ -130,7 +130,7 @@ def fail_trial(draft: Draft, disk: LiveDisk, because: str) -> None:
 
 
 def resume_disk(draft: Draft, disk: LiveDisk, because: str) -> None:
-    """New grants there again; what was made to try it belongs to nobody, and goes."""
+    """Allow new grants on a disk again, and have its test volume removed."""
     suspension = disk.suspension
     if suspension is None:
         return

@@ -1,4 +1,4 @@
-"""Is there space for a request, and where? By the storage policies, which the simulator uses too."""
+"""Finds space for a request, or the reason why there is none, with the same storage policies as the simulator."""
 
 import math
 from bisect import bisect_left
@@ -22,15 +22,15 @@ from forebay.model.reasons import Because, Reason
 from forebay.model.units import format_duration, format_size, plural
 
 _MOST_PARTS = 10_000
-MOST_DISKS = 5  # on which a volume is tried
+MOST_DISKS = 5  # tried for one volume
 _MOST_NAMES = 8  # of tiers, fields and the like in a sentence
 _CURSOR = np.dtype(kernels.PLACING)
 
 
 class Judgement(NamedTuple):
-    """Where a request gets its space over [start, end), as disks and bytes; without `parts`, why it does not.
+    """Where a request gets its space over [start, end), as disks and bytes; without `parts`, why it gets none.
 
-    `turned` is what the policy remembers, if that changed. `expected` is when there should be space (0: not known).
+    `turned` is the policy's memory, if it changed. `expected` is when space should be free (0: unknown).
     """
 
     parts: tuple[tuple[str, int], ...] = ()
@@ -65,14 +65,14 @@ def place_request(tables: Tables, ask: Ask, now: float, failed: tuple[str, ...] 
 
 
 def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
-    """Where a volume can be made that could not be made on its disk; rather on another node. None if nowhere."""
+    """Another disk for a volume that failed on its own, preferably on another node; None if no disk has room."""
     failed = {volume.disk, *volume.failed, *grant.avoids}
     if len(failed) >= MOST_DISKS:
         return None
     fitting = [disk for disk in tables.open_disks(grant.ask.wants) if disk.key not in failed]
     nodes = {node_of(disk) for disk in failed}
     elsewhere = [disk for disk in fitting if disk.node not in nodes]
-    # On one node, what is exposed is known by its name alone, whichever disk it is on.
+    # A node identifies an exposed volume by its name alone, whichever disk it is on.
     for disks in (elsewhere, [] if grant.ask.expose else fitting):
         selection = select(disks, tables.nodes, tables.space)
         if selection is not None:
@@ -84,17 +84,17 @@ def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) ->
 
 
 def _find_policy(name: str) -> tuple[Policy, int]:
-    """The policy, and the number by which the kernels know it."""
+    """The policy, and its number in the kernels."""
     policy = find("storage", name)
-    numbers = (number for number, known in enumerate(STORAGE) if known is policy)  # to compare them takes longer
+    numbers = (number for number, known in enumerate(STORAGE) if known is policy)  # `==` takes longer
     return policy, next(numbers, OTHER)
 
 
 def _recall_turn(tables: Tables, selection: Selection) -> Turn:
-    """What the policy remembers, in terms of this selection."""
+    """The policy's memory, in terms of this selection."""
     turned = tables.facts.turned
     first, current = 0, tables.disks.get(turned.current)
-    if current is not None:  # the first of these disks from the one whose turn it is
+    if current is not None:  # the first disk of the selection from the current one on
         order = tables.nodes[current.node].order, current.order
         first = bisect_left(selection.orders, order) % len(selection.keys)
     state = np.array([(turned.server, turned.node, turned.failed, first, False)], dtype=TURN)
@@ -105,7 +105,7 @@ def _recall_turn(tables: Tables, selection: Selection) -> Turn:
 
 
 def _save_turn(selection: Selection, memory: Turn, before: Any) -> Turned:
-    """What the policy remembers now; `before` are the counts of probes that it began with."""
+    """The policy's memory after a decision; `before` holds the counts of probes before it."""
     server, node, failed, current, _ = memory.state.item()
     probed = () if (memory.disk == before).all() else np.flatnonzero(memory.disk != before)
     return Turned(
@@ -121,7 +121,7 @@ def _save_turn(selection: Selection, memory: Turn, before: Any) -> Turned:
 def _place(
     tables: Tables, selection: Selection, size: int, start: float, end: float, memory: Turn, split: int
 ) -> tuple[tuple[tuple[str, int], ...], Ledger]:
-    """Its parts, none if there is no room; and the ledger of the selection."""
+    """The parts (none if there is no room), and the ledger of the selection."""
     policy, number = _find_policy(tables.facts.policy)
     most = kernels.most_parts(size, split, number, len(selection.keys))
     tables.space.make_room(most)
@@ -139,12 +139,12 @@ def _place(
 
 
 def _ask_policy(name: str, decide: Any, ledger: Ledger, cursor: Any, memory: Turn) -> int:
-    """What somebody else's policy answers."""
+    """The disk that a policy without a kernel chooses."""
     size, start, end, duration = (cursor[column].item() for column in ("size", "start", "end", "duration"))
     disk = decide(ledger, size, start, end, duration, memory)
     if not isinstance(disk, int | np.integer) or not REFUSED <= disk < ledger.disks.size:
         most = ledger.disks.size - 1
-        raise PolicyError(f"{name}: answers disk {disk!r}; valid are 0 to {most}, or {REFUSED} for none")
+        raise PolicyError(f"{name}: returned disk {disk!r}; it must return 0 to {most}, or {REFUSED} for no disk")
     return int(disk)
 
 
@@ -154,7 +154,7 @@ def _ask_policy(name: str, decide: Any, ledger: Ledger, cursor: Any, memory: Tur
 def _explain_no_room(
     tables: Tables, ledger: Ledger, memory: Turn, ask: Ask, start: float, end: float
 ) -> tuple[float, str]:
-    """When there should be space (0: not known), and why there is none now."""
+    """When space should be free (0: unknown), and why there is none now."""
     what = f"{format_size(ask.size)} for {format_duration(ask.seconds)}"
     disks = f"{ledger.disks.size} disks" if ledger.disks.size > 1 else "one disk"
     if kernels.pieces_of(ask.size, tables.rules.split) > 1:
@@ -163,14 +163,14 @@ def _explain_no_room(
         return 0.0, f"no room for all parts of {what}: {disks} have {format_size(free)} free in all"
     first = float(kernels.soonest(ledger, ask.size, start, end - start))
     if first <= start:
-        return 0.0, f"policy {tables.facts.policy} finds no disk with {what}, though one has the room"
+        return 0.0, f"policy {tables.facts.policy} does not place {what}, although a disk has room"
     if math.isinf(first):
         return 0.0, f"no room for {what} on {disks}"
     return first, f"no room for {what} on {disks}; expected in {format_duration(first - start)}"
 
 
 def _explain_closed(tables: Tables, ask: Ask) -> str:
-    """Why no disk at all may be given out now."""
+    """Why no suitable disk takes new grants now."""
     if not tables.disks:
         return "no storage node has registered yet"
     reasons = {_explain_shut(tables, disk) for disk in tables.disks.values() if tables.has_fields(disk, ask.wants)}
@@ -183,14 +183,14 @@ def _explain_shut(tables: Tables, disk: LiveDisk) -> str:
         "gone": not disk.there,
         "on a node that does not answer": node.silent,
         "inaccessible to its agent": disk.unseen,
-        "suspended, as volumes cannot be made on it": disk.suspension,
+        "suspended because volumes cannot be made on it": disk.suspension,
         "drained": disk.drained or node.drained,
     }
     return next((reason for reason, applies in reasons.items() if applies), "without space")
 
 
 def explain_impossible(tables: Tables, ask: Ask, failed: tuple[str, ...] = ()) -> Because | None:
-    """Why it could not be granted, without the failed disks, even if nobody else held anything; None if it could."""
+    """Why the request cannot be granted even on empty disks, without the failed ones; None if it can."""
     if not tables.disks:
         return None
     capacities = tables.capacities(ask.wants, failed)
@@ -215,13 +215,13 @@ def explain_impossible(tables: Tables, ask: Ask, failed: tuple[str, ...] = ()) -
 
 
 def _explain_unknown(tables: Tables, ask: Ask) -> str:
-    """Which of its wishes no disk has, and what there is instead."""
+    """Which requested field no disk has, and which fields or values exist."""
     for name, value in ask.wants.items():
         values = (field_value(disk, tables.nodes[disk.node], name) for disk in tables.disks.values())
         known = {each for each in values if each is not None}
         if not known:
             fields = {f for d in tables.disks.values() for f in (*d.spec.fields, *tables.nodes[d.node].fields)}
-            return f"no disk has a field {name!r}; known fields: {_join_names(fields) or 'none'}"
+            return f"no disk has the field {name!r}; known fields: {_join_names(fields) or 'none'}"
         if value not in known:
             return f"no disk has {name} {value!r}; known values: {_join_names(known)}"
     return f"no disk has all of {', '.join(f'{name} {value}' for name, value in ask.wants.items())}"

@@ -1,4 +1,4 @@
-"""The rules by which the live machine grants."""
+"""The rules for grants on the live machine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Duration = Annotated[float, parse_duration]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRules:
-    """The rules in force. Each type says how its text is read; settings, API and documents repeat the meanings."""
+    """The rules in force. Each type parses its own text; settings, API and documents repeat the meanings."""
 
     split: Annotated[Size, "Larger requests are split over several disks, all or nothing; 0: never."] = 200 * 10**9
-    tries: Annotated[Count, "How often a request without space is tried again."] = 12
+    tries: Annotated[Count, "How often a request without space is retried."] = 12
     interval: Annotated[Duration, "Seconds between tries."] = 300.0
     longest: Annotated[Duration, "The longest duration of a grant, in seconds."] = 30 * _DAY
     ahead: Annotated[Duration, "How many seconds before its start a grant can be requested."] = 30 * _DAY
@@ -61,7 +61,7 @@ class GrantRules:
         hints, values = get_type_hints(GrantRules, include_extras=True), {}
         for name, value in changes.items():
             if name == "shadow" or name not in hints:
-                raise BadInput(f"{where}.{name}", "is not a rule")
+                raise BadInput(f"{where}.{name}", "unknown rule; `forebay storage rules` lists all rules")
             try:
                 values[name] = hints[name].__metadata__[0](value)
             except (ValueError, TypeError, OverflowError) as error:

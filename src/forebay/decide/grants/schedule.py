@@ -1,4 +1,4 @@
-"""What happens by itself: requests are tried and tried again; grants begin, end and are forgotten."""
+"""What time does: requests are retried; grants begin, end and are forgotten."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _FORGOTTEN_AT_ONCE = 1000
 
 
 def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
-    """Try to grant; whether it was. An attempt that `counts` is one of the tries that a request has."""
+    """Try to grant a request; returns whether it was granted. Only an attempt that `counts` uses up a try."""
     tables, rules = draft.tables, draft.tables.rules
     judgement = place_request(tables, grant.ask, draft.now, grant.avoids)
     refusal, parts = judgement.refusal, judgement.parts
@@ -45,7 +45,7 @@ def attempt_grant(draft: Draft, grant: Grant, *, counts: bool = True) -> bool:
 
 
 def begin_grant(draft: Draft, grant: Grant) -> None:
-    """Have the volumes made, if it is time and those whose space it is to be are really gone."""
+    """Have the volumes made, once the start has come and the previous volumes have freed the space."""
     tables, now = draft.tables, draft.now
     if grant.start > now or any(tables.space.free(v.disk, now, now) < 0 for v in tables.volumes_of(grant)):
         return
@@ -58,13 +58,13 @@ def begin_grant(draft: Draft, grant: Grant) -> None:
 
 def retry_requests(draft: Draft) -> None:
     tables = draft.tables
-    late = tables.tries.after(draft.now + tables.rules.interval)  # the clock was put back, or the interval is new
+    late = tables.tries.after(draft.now + tables.rules.interval)  # the clock was set back, or the interval changed
     for name in [*tables.tries.due(draft.now), *late][:_TRIES_AT_ONCE]:
         attempt_grant(draft, tables.grants[name])
 
 
 def sweep_queue(draft: Draft, *, afresh: bool) -> None:
-    """Space came free: try the queue in its order, a part at a time; or go on with the sweep that was begun."""
+    """Try the queue in order after space came free, a few requests at a time; not `afresh` continues the last sweep."""
     tables = draft.tables
     hopeless: list[Ask] = []
     swept, tried = 0, 0
@@ -83,18 +83,18 @@ def sweep_queue(draft: Draft, *, afresh: bool) -> None:
 
 
 def _is_no_easier(ask: Ask, other: Ask) -> bool:
-    """Whether there will be no space for `ask` either, where there is none for `other`."""
+    """Whether `ask` cannot get space if `other` cannot."""
     same = (ask.start, ask.wants) == (other.start, other.wants)
     return same and ask.size >= other.size and ask.seconds >= other.seconds
 
 
 def let_time_pass(draft: Draft) -> None:
-    """End those whose time is over, begin those whose time has come. All that is decided comes after this."""
+    """End grants whose time is over, and begin grants whose start has come. Every decision comes after this."""
     tables = draft.tables
     for name in tables.ends.due(draft.now):
         grant = tables.grants[name]
         if grant.state is State.GRANTED:
-            draft.end(grant, State.EXPIRED, Because(Reason.NO_ROOM, "its space did not come free while it lasted"))
+            draft.end(grant, State.EXPIRED, Because(Reason.NO_ROOM, "its space did not become free before it ended"))
         else:
             because = f"its time of {format_duration(grant.end - grant.start)} is over"
             draft.release(grant, State.EXPIRED, Because(Reason.TIME_OVER, because))
@@ -103,7 +103,7 @@ def let_time_pass(draft: Draft) -> None:
 
 
 def forget_grants(draft: Draft) -> None:
-    """Forget what ended long ago; the journal still has it."""
+    """Forget grants that ended long ago; the journal still has them."""
     old = draft.tables.past.due(draft.now - draft.tables.rules.remember)[:_FORGOTTEN_AT_ONCE]
     if old:
         draft.emit(ev.Forgotten(at=draft.now, grants=tuple(old)))

@@ -1,4 +1,4 @@
-"""Who holds how much of which disk, and when: the ledger of a machine whose disks come and go, and selections of it."""
+"""The ledger of space on disks that come and go: who holds how much of a disk, and when; and selections of disks."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from forebay.model.timeline import events, paths
 ALWAYS, FOREVER = -math.inf, math.inf
 _ROOM = 1024
 _CHANGING = ["root", "level", "live", "latest", "next", "ahead"]  # columns of a ledger's disks
-_has_room = getattr(has_room, "py_func", has_room)  # to hand over its arguments takes longer than to compute it
+_has_room = getattr(has_room, "py_func", has_room)  # passing the arguments takes longer than computing the result
 
 
 class Hold(NamedTuple):
     """`size` bytes of a disk over [start, end).
 
-    What exists on a disk holds its space from ALWAYS on, so that no clock that goes back can find it free; what is
-    being removed holds it FOREVER, which ends when it is gone.
+    A volume that exists holds its space from ALWAYS on, so that a clock that is set back does not find the space free.
+    A volume that is being removed holds its space FOREVER, until it is gone.
     """
 
     disk: str
@@ -34,7 +34,7 @@ class Hold(NamedTuple):
 
 
 class Space:
-    """A ledger by names. Disks are numbered as they come; one that goes keeps its number."""
+    """A ledger by names. Disks are numbered in order of arrival; a disk that is gone keeps its number."""
 
     def __init__(self) -> None:
         self.ledger = Ledger(
@@ -56,7 +56,7 @@ class Space:
             record[name] = getattr(spec, name)
 
     def set_hold(self, name: str, hold: Hold | None) -> None:
-        """What `name` holds from now on, or that it holds nothing."""
+        """Replace what `name` holds; None if it holds nothing."""
         old = self.holds.get(name)
         if old == hold:
             return
@@ -70,12 +70,12 @@ class Space:
             self.holds[name] = hold
 
     def make_room(self, bookings: int) -> None:
-        """Be ready for that many more bookings."""
+        """Make room in the ledger for that many more bookings."""
         while not _has_room(self.ledger, bookings):
             self.ledger = widen(self.ledger)
 
     def free(self, disk: str, start: float = ALWAYS, end: float = FOREVER) -> int:
-        """The bytes that are free over all of [start, end); negative where more is held than there is."""
+        """The bytes that are free throughout [start, end); negative if more is held than the disk has."""
         number = self.numbers[disk]
         most, _ = peak(self.ledger, number, start, end)
         return int(self.ledger.disks[number]["capacity"]) - int(most)
@@ -83,7 +83,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turned:
-    """Whose turn it is after a decision: what the storage policy remembers until the next."""
+    """The storage policy's memory between two decisions: whose turn it is."""
 
     server: int = 0
     node: int = -1
@@ -95,7 +95,7 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The disks that a request may go to, grouped by their nodes: a policy sees these and no others."""
+    """The disks that a request may use, grouped by node. A policy sees only these."""
 
     keys: tuple[str, ...]
     names: tuple[str, ...]  # of their nodes
@@ -109,7 +109,7 @@ class Selection:
     scratch: Turn
 
     def ledger(self, space: Space, *, ours: bool) -> Ledger:
-        """These disks alone, until `put_back`; where all are meant, our own policies may have the space's."""
+        """A ledger of these disks alone, until `put_back`. If these are all disks, our policies get the original."""
         disks = space.ledger.disks
         if not (ours and self.is_all and disks.size == self.numbers.size):
             disks = disks.take(self.numbers)  # a tenth of the time that `copy` or an index takes
@@ -117,7 +117,7 @@ class Selection:
         return space.ledger._replace(disks=disks, nodes=self.nodes, servers=self.servers)
 
     def put_back(self, space: Space, ledger: Ledger) -> None:
-        """What was folded or booked meanwhile is the space's too."""
+        """Copy changes of the disks back into the space's ledger."""
         if ledger.disks is not space.ledger.disks:
             for column in _CHANGING:
                 space.ledger.disks[column][self.numbers] = ledger.disks[column]

@@ -1,7 +1,7 @@
-"""All that the control service knows, as tables of values; and what follows from them, kept up to date.
+"""Everything that the control service knows, as tables of values, and indexes that are derived from them.
 
-Only events change the tables. The rest (the ledger, the agendas, what agents have to do) follows from the tables, so
-that to put an old row back undoes a change altogether.
+Only events change the tables. The indexes (the ledger, the agendas, the actions of agents) follow each change of a
+row, so that restoring the old row undoes a change completely.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ from forebay.model.grant import (
 )  # fmt: skip
 
 _MOST_MEMORIES = 192
-KEPT = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")  # the tables of which every row is kept
+KEPT = ("nodes", "disks", "grants", "volumes", "strays", "keys", "probed")  # the tables that a checkpoint stores
 T = TypeVar("T")
 
 
 class Capacities(NamedTuple):
-    """Of some disks: how many there are, and bytes."""
+    """The number of some disks, and their bytes."""
 
     disks: int
     largest: int
     total: int
-    slots: int  # parts that they have room for
-    rest: int  # the largest beside these
+    slots: int  # full parts that fit on them
+    rest: int  # the most bytes that a disk has left beside full parts
 
     @classmethod
     def of(cls, sizes: Sequence[int], part: int) -> Capacities:
-        """`part` is bytes, 0 if there are no parts."""
+        """`part` is the bytes of a part; 0 if requests are not split."""
         slots = sum(size // part for size in sizes) if part else 0
         rest = max((size % part for size in sizes), default=0) if part else 0
         return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest)
 
 
 class Facts(NamedTuple):
-    """Single values."""
+    """The part of the state that is not a table."""
 
     policy: str = "forebay"
     rules: GrantRules = GrantRules()
-    turned: Turned = Turned()  # what the policy remembers
-    asked: int = 0  # grants that were ever asked for
-    swept: int = 0  # up to which of them the queue was swept; 0: all of it
+    turned: Turned = Turned()  # the policy's memory
+    asked: int = 0  # number of requests so far
+    swept: int = 0  # the last request that the sweep of the queue reached; 0: the sweep is complete
 
 
 class Tables:
-    """The state, and what follows from it."""
+    """The state, and the indexes derived from it."""
 
     def __init__(self) -> None:
         self.undo_log = undo_log = UndoLog()
@@ -81,7 +81,7 @@ class Tables:
         self.live: Counter[int] = Counter()  # grants that each user holds or waits for, by uid
         self._todo: dict[str, dict[str, None]] = {}
         self._on_disk: dict[str, dict[str, None]] = {}
-        self._memory: dict[Hashable, Any] = {}  # what was found since disks or nodes last changed
+        self._memory: dict[Hashable, Any] = {}  # lookups since disks or nodes last changed
 
     @property
     def facts(self) -> Facts:
@@ -96,7 +96,7 @@ class Tables:
         return self.facts.rules
 
     def rows(self) -> dict[str, Mapping[str, object]]:
-        """Everything that must be kept, by table and key."""
+        """Everything that a checkpoint stores, by table and key."""
         return {"facts": self.facts._asdict(), **{name: getattr(self, name) for name in KEPT}}
 
     # Steps that several events take
@@ -106,7 +106,7 @@ class Tables:
             self.volumes.set(name, None)
 
     def set_turn(self, turned: Turned | None) -> None:
-        """What the policy remembers after a decision; None if that is as before."""
+        """Set the policy's memory after a decision; None leaves it unchanged."""
         if turned is not None:
             for node, count in turned.probed:
                 self.probed.set(node, count)
@@ -120,7 +120,7 @@ class Tables:
         for stray in strays:
             self.strays.change(stray.key, held=held)
 
-    # What follows from a change
+    # Indexes that follow a change of a row
 
     def _grant_changed(self, key: str, old: Grant | None, new: Grant | None) -> None:
         for grant, step in ((old, -1), (new, 1)):
@@ -138,7 +138,7 @@ class Tables:
                 self._follow_volume(name)
 
     def _appointments(self, grant: Grant | None) -> list[tuple[Agenda, float]]:
-        """In which agendas a grant stands, and when."""
+        """The agendas that list a grant, each with its time."""
         if grant is None or grant.state in (State.ASKED, State.RELEASING):
             return []
         if grant.state is State.QUEUED:
@@ -156,7 +156,7 @@ class Tables:
         self._follow_volume(key)
 
     def _follow_volume(self, name: str) -> None:
-        """What a volume holds, and whether its agent has something to do for it."""
+        """Update what a volume holds, and whether its agent has an action for it."""
         volume, grant = self.volumes.get(name), self.grants.get(name.partition(".")[0])
         hold, is_to_do = None, False
         if volume is not None and grant is not None:
@@ -197,11 +197,10 @@ class Tables:
         self.space.set_hold(key, Hold(key, ALWAYS, FOREVER, after.held) if after is not None and is_tried else None)
         _set_member(self._todo, node_of(key), key, is_tried)
 
-    # What can be looked up
+    # Lookups
 
     def selection(self, wants: Mapping[str, str], failed: tuple[str, ...] = ()) -> Selection | None:
-        """The disks that may be given to somebody who wants this, without those that failed; None if there are none
-        now."""
+        """The open disks with these fields, without the failed ones; None if there are none now."""
 
         def find() -> Selection | None:
             return select([d for d in self.open_disks(wants) if d.key not in failed], self.nodes, self.space)
@@ -209,8 +208,7 @@ class Tables:
         return self._remember(("selection", failed, *sorted(wants.items())), find)
 
     def capacities(self, wants: Mapping[str, str], failed: tuple[str, ...] = ()) -> Capacities:
-        """Of all disks that somebody who wants this could ever be given, also of those that are gone or drained, but
-        not of those that failed."""
+        """The capacities of all disks with these fields, also of missing and drained ones, but not of failed ones."""
 
         def measure() -> Capacities:
             fitting = [disk for disk in self.disks.values() if self.has_fields(disk, wants) and disk.key not in failed]
@@ -219,7 +217,7 @@ class Tables:
         return self._remember(("capacities", self.rules.split, failed, *sorted(wants.items())), measure)
 
     def knows_field(self, name: str) -> bool:
-        """Whether any disk has a field of this name."""
+        """Whether any disk has this field."""
         return self._remember(name, lambda: any(name in disk.spec.fields for disk in self.disks.values()))
 
     def _remember(self, key: Hashable, find: Callable[[], T]) -> T:
@@ -231,7 +229,7 @@ class Tables:
         return value
 
     def has_fields(self, disk: LiveDisk, wants: Mapping[str, str]) -> bool:
-        """Whether the disk, or else its node, has all the fields that somebody wants."""
+        """Whether the disk, or else its node, has all these fields."""
         return all(field_value(disk, self.nodes[disk.node], name) == value for name, value in wants.items())
 
     def is_open(self, disk: LiveDisk) -> bool:
@@ -248,11 +246,11 @@ class Tables:
         return self.grants[name]
 
     def to_do(self, node: str) -> list[str]:
-        """Volumes, keys of strays, and disks that are tried, that the node's agent has something to do for."""
+        """What the node's agent has actions for: names of volumes, keys of strays, and keys of disks under trial."""
         return sorted(self._todo.get(node, ()))
 
     def on_disk(self, disk: str) -> list[Volume]:
-        """Volumes that are on a disk, or planned to be."""
+        """Volumes that are on a disk, or planned there."""
         return [self.volumes[name] for name in sorted(self._on_disk.get(disk, ()))]
 
     def on_node(self, node: str) -> list[Volume]:
@@ -268,13 +266,13 @@ class Tables:
         return [self.strays[key] for key in sorted(self.strays) if node_of(key) == node]
 
     def strays_of(self, grant: str) -> list[Stray]:
-        """Parts of it that are where they should not be, or whose grant nobody knows."""
+        """Volumes of a grant that are in the wrong place, or whose grant is unknown."""
         return [self.strays[key] for key in sorted(self.strays) if self.strays[key].grant == grant]
 
     def is_kept(self, node: str, grant: Grant | None) -> bool:
-        """Whether what a grant has on a node stays until an administrator decides.
+        """Whether the volumes of a grant on a node stay until an administrator decides.
 
-        Where another journal was acted on, only what its owner gave back is removed, or what was asked for later.
+        On a doubted node, only volumes that their owner released, or requested later, are removed.
         """
         order = self.nodes[node].doubted
         if grant is None:
@@ -283,19 +281,19 @@ class Tables:
         return grant.order < order and not (given_back or grant.let_go)
 
     def kept_volumes(self) -> list[Volume]:
-        """Volumes whose grants have ended according to the journal, and that stay until an administrator decides."""
+        """Volumes that stay until an administrator decides, although the journal says that their grants ended."""
         doubted = [name for name, node in self.nodes.items() if node.doubted]
         volumes = [volume for name in doubted for volume in self.on_node(name) if volume.state in ON_DISK]
         ended = [volume for volume in volumes if self.grants[volume.grant].state is State.RELEASING]
         return [volume for volume in ended if self.is_kept(volume.node, self.grants[volume.grant])]
 
     def kept_count(self) -> int:
-        """How many volumes, strays included, wait for an administrator's decision."""
+        """The number of volumes, strays included, that wait for an administrator's decision."""
         return sum(stray.held for stray in self.strays.values()) + len(self.kept_volumes())
 
 
 def request_key(uid: int, key: str) -> str:
-    """Every user has keys of their own."""
+    """Keys of different users do not collide."""
     return f"{uid}:{key}"
 
 
@@ -308,5 +306,5 @@ def _set_member(sets: dict[str, dict[str, None]], key: str, name: str, is_member
 
 
 def _shape(grant: Grant) -> tuple[object, ...]:
-    """On which it depends what its volumes hold, and whether agents have something to do for them."""
+    """The values that decide what its volumes hold, and whether agents have actions for them."""
     return grant.state, grant.end, grant.volumes, grant.let_go

@@ -1,4 +1,4 @@
-"""The building blocks of the state: tables whose changes can be undone, and lists of what is due when."""
+"""The building blocks of the state: tables with undo, and agendas of what is due when."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping
@@ -14,18 +14,18 @@ Follower = Callable[[str, Row | None, Row | None], None]  # called with a key, i
 
 
 class BrokenJournal(ForebayError):
-    """An event can't follow those before it."""
+    """An event contradicts the events before it."""
 
 
 class UndoLog:
-    """The changes of all tables that share it, while a trial is under way."""
+    """Records the changes of several tables during a trial."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[Table[Any], str, Any]] | None = None
 
     @contextmanager
     def trial(self, *, keep: bool) -> Iterator[None]:
-        """Undo at the end whatever changes meanwhile; with `keep`, only after an error."""
+        """Undo all changes at the end of the block; with `keep`, only after an error."""
         self.changes = []
         try:
             yield
@@ -44,7 +44,7 @@ class UndoLog:
 
 
 class Table(dict[str, Row], Generic[Row]):
-    """Rows of one kind by their keys. `set` makes every change, which can be undone and has a follower."""
+    """Rows of one kind by key. Every change goes through `set`, which records it for undo and calls the follower."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Table(dict[str, Row], Generic[Row]):
     ) -> None:
         super().__init__()
         self.kind, self._undo_log, self._follow, self._next_states = kind, undo_log, follow, next_states
-        if is_dataclass(kind):  # with slots, and nothing to do after `__init__`
+        if is_dataclass(kind):  # with slots, and without `__post_init__`
             names = [field.name for field in fields(kind)]
             self._read, self._slots = attrgetter(*names), {name: getattr(kind, name).__set__ for name in names}
 
     def set(self, key: str, row: Row | None) -> None:
-        """Put a row in the place of the one with this key; None removes that."""
+        """Replace the row with this key; None removes it."""
         old, changes = self.get(key), self._undo_log.changes
         if changes is not None:
             changes.append((self, key, old))
@@ -78,7 +78,7 @@ class Table(dict[str, Row], Generic[Row]):
         state = changes.get("state")
         if state is not None and self._next_states is not None and state not in self._next_states[old.state]:
             what = f"{self.kind.__name__.lower()} {key}"
-            raise BrokenJournal(f"{what} cannot become {state.value}: it is {old.state.value}")
+            raise BrokenJournal(f"{what} is {old.state.value} and cannot become {state.value}")
         row = object.__new__(self.kind)  # `replace` takes three times as long
         for write, value in zip(self._slots.values(), self._read(old), strict=True):
             write(row, value)
@@ -89,7 +89,7 @@ class Table(dict[str, Row], Generic[Row]):
 
 
 class Agenda:
-    """Names in the order of a time (or any number); a few microseconds for tens of thousands."""
+    """Names sorted by time (or any number). A change takes microseconds, even with tens of thousands of names."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, str]] = []
@@ -106,8 +106,8 @@ class Agenda:
         del self._entries[at]
 
     def due(self, now: float) -> list[str]:
-        """What was to happen by now, the earliest first."""
-        if not self._entries or self._entries[0][0] > now:  # mostly so
+        """The names that are due by now, the earliest first."""
+        if not self._entries or self._entries[0][0] > now:  # the usual case
             return []
         return [name for _, name in self._entries[: self._first_after(now)]]
 
@@ -115,7 +115,7 @@ class Agenda:
         return [name for _, name in self._entries[self._first_after(time) :]]
 
     def next(self, now: float) -> float | None:
-        """When something is due next, later than now."""
+        """The first time after now at which something is due."""
         at = self._first_after(now)
         return self._entries[at][0] if at < len(self._entries) else None
 

@@ -1,4 +1,4 @@
-"""What can be asked of the service. Each command is declared once: its fields, who may give it, what it leads to."""
+"""The commands to the service. Each is declared once: its fields, who may give it, and the events it causes."""
 
 from forebay.decide.grants.commands.administration import *  # noqa: F403
 from forebay.decide.grants.commands.grants import *  # noqa: F403

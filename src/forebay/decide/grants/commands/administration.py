@@ -1,8 +1,8 @@
-"""What administrators decide for everybody, and what the service tells itself.
+"""Commands of administrators, and of the service itself.
 
-Volumes are kept until an administrator decides if their node's agent has acted on another journal than ours: the store
-was put back to an earlier copy, or is a new one. Volumes that it does not know may be somebody's, and grants that it
-knows may have been given more time.
+If a node's agent has acted on another journal (the store is new, or was restored from an earlier copy), its volumes
+are kept until an administrator decides: volumes that the journal does not know may have an owner, and grants that it
+knows may have been extended.
 """
 
 import math
@@ -37,7 +37,7 @@ class Tick(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePolicy(Command):
-    """From now on another policy decides."""
+    """Use another storage policy from now on."""
 
     policy: str
 
@@ -50,7 +50,7 @@ class ChangePolicy(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRules(Command):
-    """From now on other rules hold."""
+    """Use other rules from now on."""
 
     rules: GrantRules
 
@@ -65,7 +65,7 @@ class ChangeRules(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discard(PlaceCommand):
-    """What is kept of a grant, or all that is kept on a node, may be removed; the node is trusted again."""
+    """Let the kept volumes of a grant, or of a node, be removed. The node is then trusted again."""
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -76,13 +76,13 @@ class Discard(PlaceCommand):
             return
         kept = {volume.grant for volume in tables.kept_volumes()}
         if self.what not in kept and not _only_held(tables.strays_of(self.what)):
-            raise Refused(f"nothing is kept of {self.what!r}; `forebay storage strays` lists grants and nodes")
+            raise Refused(f"no volumes of {self.what!r} are kept; `forebay storage strays` lists grants and nodes")
         draft.emit(ev.LetGo(at=draft.now, grant=self.what))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopt(PlaceCommand):
-    """What is kept of a grant, or of all on a node, is a grant again, its owner's, for `seconds` from now."""
+    """Make the kept volumes of a grant, or of a node, their owner's grant again, for `seconds` from now."""
 
     seconds: float
 
@@ -105,7 +105,7 @@ class Adopt(PlaceCommand):
         self._adopt(draft, self.what, parts)
 
     def _adopt(self, draft: Draft, name: str, parts: list[Stray]) -> None:
-        """With the volumes as they are: the agents find them whole, or bring them up."""
+        """Adopt the volumes as they are. The agents find them intact, or bring them up."""
         first, now, policy = parts[0], draft.now, draft.tables.facts.policy
         ask = Ask(
             grant=name, key=name, uid=first.uid, gid=first.gid, mode=first.mode, seconds=self.seconds,
@@ -128,11 +128,11 @@ def _number(stray: Stray) -> int:
 
 def _explain_no_adoption(draft: Draft, name: str, parts: list[Stray]) -> str:
     if name in draft.tables.grants:
-        return f"a grant of that name is {draft.tables.grants[name].state}"
+        return f"a grant of that name exists and is {draft.tables.grants[name].state}"
     if min(part.uid for part in parts) < 0 or min(part.size for part in parts) < 1:
         return "its mark does not name the owner"
     if sorted(map(_number, parts)) != list(range(len(parts))):
         return "some of its volumes are missing"
     if any(draft.tables.disks[part.disk].spec.fields.get("expose", "none") != "none" for part in parts):
-        return "it is exposed to other nodes, and the mark does not say to which"
+        return "it is exposed, and its mark does not name the hosts"
     return ""

@@ -1,4 +1,4 @@
-"""What users do: request, release, extend and use space."""
+"""Commands of users: request, release, extend and use space."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ _EXTENDABLE = (State.GRANTED, State.MAKING, State.READY, State.IN_USE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Command):
-    """Ask for space. Sent twice, it is granted once."""
+    """Request space. A request that is sent twice is granted once."""
 
     ask: Ask
 
@@ -38,7 +38,7 @@ class Request(Command):
             raise BadInput("seconds", f"a grant lasts at most {longest}, not {wanted}")
         if ask.start is not None and ask.start > draft.now + rules.ahead:
             raise BadInput("start", f"must be within the next {format_duration(rules.ahead)}")
-        # Whoever asks on behalf of others must know how many grants that are.
+        # An administrator requests for many users, so the limit does not apply.
         if self.caller.role != "administrator" and 0 < rules.most <= tables.live[ask.uid]:
             raise Refused(
                 f"uid {ask.uid} already holds or waits for {rules.most:,} grants, the limit; release some first"
@@ -49,7 +49,7 @@ class Request(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(Command):
-    """Give it back. To do so again changes nothing."""
+    """Release a grant. Repeating this changes nothing."""
 
     grant: str
     because: str = ""
@@ -68,7 +68,7 @@ class Release(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend(Command):
-    """Let a grant end at `end` (seconds since 1970) and not before: sent twice, it is extended once."""
+    """Let a grant end at `end` (seconds since 1970). A command that is sent twice extends the grant once."""
 
     grant: str
     end: float
@@ -77,7 +77,7 @@ class Extend(Command):
         grant = draft.tables.find_grant(self.grant)
         self.require_owner(grant.ask.uid)
         if not (math.isfinite(self.end) and abs(self.end) < 1e12):
-            raise BadInput("end", f"must be a time, not {self.end:g}")
+            raise BadInput("end", f"must be seconds since 1970, not {self.end:g}")
         if self.end == grant.end and grant.state in _EXTENDABLE:
             return
         why = _explain_no_extension(draft, grant, self.end)
@@ -104,13 +104,13 @@ def _explain_no_extension(draft: Draft, grant: Grant, end: float) -> Because | N
         free = tables.space.free(disk, grant.end, end)
         if free < size:
             have, need = format_size(max(0, free)), format_size(size)
-            return Because(Reason.NO_ROOM, f"disk {disk} has only {have} of {need} free until then")
+            return Because(Reason.NO_ROOM, f"disk {disk} has only {have} free until then, {need} needed")
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use(Command):
-    """Somebody works with it."""
+    """Mark a grant as in use."""
 
     grant: str
 
@@ -119,7 +119,7 @@ class Use(Command):
         if self.caller.role != "agent":
             self.require_owner(grant.ask.uid)
         elif self.caller.node not in {volume.node for volume in draft.tables.volumes_of(grant)}:
-            raise NotAllowed(f"node {self.caller.node!r} has no part of this grant")
+            raise NotAllowed(f"node {self.caller.node!r} has no volume of this grant")
         if grant.state is State.READY:
             draft.emit(ev.InUse(at=draft.now, grant=grant.id))
         elif grant.state is not State.IN_USE:

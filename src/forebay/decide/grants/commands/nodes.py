@@ -1,4 +1,4 @@
-"""Nodes and disks: register, answer, fall silent, are drained and removed."""
+"""Commands about nodes and disks: register, answer, fall silent, drain and remove."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,21 +14,21 @@ from forebay.model.grant import HELD
 from forebay.model.reasons import Because, Reason
 
 _OTHER = "its agent acted on another journal; was the store replaced, or restored from a backup?"
-_NONE = "its agent remembers no journal, and has volumes that this one does not know"
+_NONE = "its agent knows no journal, and has volumes that this journal does not know"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register(NodeCommand):
-    """A node's agent says which disks it has: all of them, so those that it leaves out are gone."""
+    """A node's agent reports all its disks. Disks that it leaves out are gone."""
 
     network_bandwidth: float
     disks: tuple[DiskSpec, ...]
     fields: Mapping[str, object] = field(default_factory=dict)
-    volumes: tuple[FoundVolume, ...] | None = None  # all that are on the disks; None if it did not look
-    number: int = 0  # an older report than the last is ignored
-    ours: bool | None = True  # whether it acted on this journal before; None if it remembers none
-    seen: str = ""  # the journal that it acted on
-    unseen: Mapping[str, str] = field(default_factory=dict)  # disks that it cannot read just now, and why
+    volumes: tuple[FoundVolume, ...] | None = None  # all volumes on the disks; None if the agent did not look
+    number: int = 0  # the service ignores reports older than the last one
+    ours: bool | None = True  # whether the agent acted on this journal; None if it knows none
+    seen: str = ""  # the journal that the agent acted on
+    unseen: Mapping[str, str] = field(default_factory=dict)  # disks that the agent cannot read at present, and why
 
     def decide(self, draft: Draft) -> None:
         self.require_agent(self.node)
@@ -36,7 +36,7 @@ class Register(NodeCommand):
         check_fields(f"node {self.node}", self.fields)
         _check_disks(draft, self)
         node = draft.tables.nodes.get(self.node)
-        if node is not None and 0 < self.number < node.report:  # it has already reported something newer
+        if node is not None and 0 < self.number < node.report:  # a newer report arrived before
             return
         described = (self.network_bandwidth, self.fields, False)
         if node is None or (node.network_bandwidth, node.fields, node.silent) != described:
@@ -58,7 +58,7 @@ class Register(NodeCommand):
                 continue
             if name not in self.unseen:
                 lose_disk(draft, disk, Because(Reason.DISK_GONE, f"node {self.node} no longer has disk {name}"))
-            elif not disk.unseen:  # it may come back as it was, so nothing on it is given up
+            elif not disk.unseen:  # it may come back intact, so its volumes are not lost yet
                 because = self.unseen[name] or "its agent gave no reason"
                 draft.emit(ev.DiskUnseen(at=draft.now, disk=disk.key, because=because))
                 text = f"the agent cannot access disk {disk.key}: {because}"
@@ -71,9 +71,9 @@ class Register(NodeCommand):
                     shrink_disk(draft, tables.disks[old.key])
 
     def _check_journal(self, draft: Draft) -> None:
-        """Keep what is on a node's disks if its agent has acted on another journal."""
+        """Keep the volumes of a node if its agent has acted on another journal."""
         node, tables = draft.tables.nodes[self.node], draft.tables
-        if self.ours is False and not (self.seen and self.seen == node.other):  # else our answer was lost
+        if self.ours is False and not (self.seen and self.seen == node.other):  # else the answer was lost
             draft.emit(ev.NodeDoubted(at=draft.now, node=self.node, because=_OTHER, seen=self.seen))
         elif self.ours is None and not node.doubted:
             names = [each.name for each in self.volumes or () if each.name not in tables.volumes]
@@ -93,14 +93,14 @@ def _check_disks(draft: Draft, command: Register) -> None:
     others = {d.spec.identity: d.key for d in draft.tables.disks.values() if d.there and d.node != command.node}
     for identity in identities:
         if identities.count(identity) > 1:
-            raise BadInput(f"node {command.node}", f"the disk with identity {identity!r} is registered twice")
+            raise BadInput(f"node {command.node}", f"two disks have the identity {identity!r}; give each disk its own")
         if identity in others:
-            raise BadInput(f"node {command.node}", f"the disk with identity {identity!r} is already {others[identity]}")
+            raise BadInput(f"node {command.node}", f"identity {identity!r} belongs to disk {others[identity]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen(NodeCommand):
-    """A node's agent is alive."""
+    """A node's agent has called."""
 
     def decide(self, draft: Draft) -> None:
         self.require_agent(self.node)
@@ -110,13 +110,13 @@ class Seen(NodeCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent(NodeCommand):
-    """A node's agent was silent for too long: no new grants there, and the owners of what is on it are notified."""
+    """A node's agent has not called for too long. The node gets no new grants, and owners on it are notified."""
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
         if not _node(draft, self.node).silent:
             draft.emit(ev.NodeSilent(at=draft.now, node=self.node))
-            text = f"node {self.node} does not answer; what is on it may be out of reach"
+            text = f"node {self.node} does not answer; data on it may be unreachable"
             notify_owners_on(draft, draft.tables.on_node(self.node), text, HELD)
 
 
@@ -128,7 +128,7 @@ def _node(draft: Draft, name: str) -> LiveNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain(PlaceCommand):
-    """No new grants on a node, or on one disk ("node/disk"); what is there stays."""
+    """Place no new grants on a node, or on one disk ("node/disk"). Existing grants stay."""
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -138,7 +138,7 @@ class Drain(PlaceCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undrain(PlaceCommand):
-    """New grants there again, also where a disk was suspended."""
+    """Place new grants there again, also on suspended disks."""
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()
@@ -155,7 +155,7 @@ def _is_drained(draft: Draft, what: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remove(PlaceCommand):
-    """A node, or one disk ("node/disk"), will not come back: what it held is lost."""
+    """Give up a node, or one disk ("node/disk"). Everything on it is lost."""
 
     def decide(self, draft: Draft) -> None:
         self.require_administrator()

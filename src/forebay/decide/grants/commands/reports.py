@@ -1,4 +1,4 @@
-"""What agents report, in whatever order and however often it arrives."""
+"""Reports of agents. They can arrive late, out of order and more than once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Report(Command):
 
     volume: str
     number: int = 0
-    disk: str = ""  # its name on its node; "" if it can only be where the volume is
+    disk: str = ""  # its name on its node; "" means the disk of the volume
 
     def _find_volume(self, draft: Draft) -> Volume | None:
-        """The volume, if it is one that may be there; only the agent of its node may report on it."""
+        """The volume, if it may exist on a disk. Only the agent of its node may report on it."""
         volume, node = draft.tables.volumes.get(self.volume), self.caller.node
         if volume is None or (volume.node != node and _was_on(draft, volume, node)):
             self.require_agent(node)
@@ -42,7 +42,7 @@ class Report(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Report):
-    """The volume is there. A late report changes nothing if it is to be removed meanwhile, or is gone already."""
+    """The volume exists. A late report changes nothing if the volume is gone, or is being removed."""
 
     path: str = ""
     device: str = ""
@@ -52,7 +52,7 @@ class Made(Report):
         tables, tried = draft.tables, find_tried_disk(draft, self.caller.node, self.volume)
         if tried is not None:
             self.require_agent(tried.node)
-            resume_disk(draft, tried, "a volume could be made there again")
+            resume_disk(draft, tried, "its agent could make a volume there again")
             return
         volume = self._find_volume(draft)
         if volume is None or volume.state is not VolumeState.MAKING:
@@ -64,7 +64,7 @@ class Made(Report):
         settings, number = dict(self.settings), self.number
         draft.emit(ev.VolumeMade(at=draft.now, volume=volume.name, settings=settings, report=number, **place))
         if grant.state is State.MAKING:
-            resume_disk(draft, tables.disks[volume.disk], f"volume {volume.name} could be made there")
+            resume_disk(draft, tables.disks[volume.disk], f"its agent made volume {volume.name} there")
             if all(each.state is VolumeState.MADE for each in tables.volumes_of(grant)):
                 draft.emit(ev.Ready(at=draft.now, grant=grant.id))
 
@@ -95,7 +95,7 @@ class NotMade(Report):
             return
         if grant.state is not State.MAKING:
             lose_volume(draft, volume, Because(Reason.NOT_REPAIRED, because), self.number)
-            _note_stray(draft, volume, self.number)  # some of it may be there
+            _note_stray(draft, volume, self.number)  # remains of it may be on the disk
             return
         if self.fault == "disk":
             note_failure(draft, volume, grant.ask, because)
@@ -103,7 +103,7 @@ class NotMade(Report):
         if disk is not None:
             number = self.number
             draft.emit(ev.VolumeMoved(at=draft.now, volume=volume.name, disk=disk, because=because, report=number))
-            _note_stray(draft, volume, number)  # some of it may be there
+            _note_stray(draft, volume, number)  # remains of it may be on the old disk
             return
         if self.fault != "request" and self._queue_again(draft, grant, volume):
             return
@@ -138,7 +138,7 @@ class NotMade(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(Report):
-    """The volume is not there any more."""
+    """The volume no longer exists."""
 
     because: str
 
@@ -150,7 +150,7 @@ class Lost(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone(Report):
-    """It was removed from that disk: its space is free. What nobody had asked to be removed is lost."""
+    """The volume was removed from the disk, and its space is free. A volume that should have stayed is lost."""
 
     def decide(self, draft: Draft) -> None:
         stray = draft.tables.strays.get(stray_key(f"{self.caller.node}/{self.disk}", self.volume))
@@ -171,7 +171,7 @@ class Gone(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck(Report):
-    """It could not be removed in several tries: the grant ends, and the volume holds its space until it is gone."""
+    """Several tries to remove the volume failed. Its grant ends, and the volume holds its space until it is gone."""
 
     because: str
 
@@ -216,16 +216,16 @@ def _note_stray(draft: Draft, volume: Volume | FoundVolume, number: int, disk: s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundVolume(Stray):
-    """What an agent found on a disk: a stray, unless a grant wants it. `disk` is the disk's own name."""
+    """A volume that an agent found: a stray, unless a grant owns it. `disk` is without its node's name."""
 
-    whole: bool = True  # nothing is left to be made, mounted or exposed
+    whole: bool = True  # it is complete, mounted and exposed
     device: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(NodeCommand):
-    """Everything with Forebay's mark on a node's disks. An agent asks anew for what it had to do before it looked."""
+    """All volumes with Forebay's mark on a node's disks. After this report, the agent gets its actions again."""
 
     number: int
     volumes: tuple[FoundVolume, ...]
@@ -238,7 +238,7 @@ class Found(NodeCommand):
             self.reconcile(draft)
 
     def reconcile(self, draft: Draft) -> None:
-        """Compare what is there with what should be, both ways, by a report that is not older than the last one."""
+        """Compare the volumes that exist with those that should. The report is not older than the last one."""
         tables, there = draft.tables, {}
         for at, each in enumerate(self.volumes):
             disk = tables.disks.get(f"{self.node}/{each.disk}")
@@ -261,18 +261,18 @@ class Found(NodeCommand):
 
 
 def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) -> None:
-    """What is there is finished, repaired, or to be removed."""
+    """Mark a volume that exists as made, to be repaired, or to be removed."""
     disk = f"{command.node}/{each.disk}"
     volume = draft.tables.volumes.get(each.name)
     tried = find_tried_disk(draft, command.node, each.name)
     if tried is not None and tried.key == disk:
         if each.whole:
-            resume_disk(draft, tried, "a volume could be made there again")
+            resume_disk(draft, tried, "its agent could make a volume there again")
     elif volume is None or volume.disk != disk or not _belongs(draft, volume, key):
         _note_stray(draft, each, command.number, disk)
     elif draft.tables.grants[volume.grant].state is not State.RELEASING:
         if volume.state is not VolumeState.MAKING and (volume.state is VolumeState.LOST or not each.whole):
-            because = "its agent found only a part of it" if volume.state is VolumeState.MADE else "it is there again"
+            because = "its agent found it incomplete" if volume.state is VolumeState.MADE else "it was found again"
             draft.emit(ev.VolumeHalf(at=draft.now, volume=volume.name, because=because, report=command.number))
         if each.whole:
             Made(
@@ -282,7 +282,7 @@ def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) 
 
 
 def _belongs(draft: Draft, volume: Volume, key: str) -> bool:
-    """Whether a grant still wants it. What was given up for lost is wanted again while others of its grant live."""
+    """Whether a grant still owns a volume. A live grant takes a lost volume back if its space is free."""
     grant, tables = draft.tables.grants[volume.grant], draft.tables
     if volume.state is not VolumeState.LOST:
         return volume.state in ON_DISK and grant.state in EXISTING
@@ -291,11 +291,10 @@ def _belongs(draft: Draft, volume: Volume, key: str) -> bool:
 
 
 def _reconcile_missing(draft: Draft, name: str, number: int) -> None:
-    """What was whole is lost.
+    """Count a complete volume that its agent did not find as lost.
 
-    What is to be made may not be there yet. Nor is it a proof that something is gone for good which is to be
-    removed: its agent may have made it since it looked, and will say so when it has removed it. But what is kept
-    nobody is asked to remove, so nobody will say so.
+    A volume that is to be made may not exist yet. A volume that is to be removed may have been made after the agent
+    looked; the agent reports its removal later. But no agent is asked to remove a kept volume, so no report follows.
     """
     volume = draft.tables.volumes[name]
     grant = draft.tables.grants[volume.grant]
@@ -304,4 +303,4 @@ def _reconcile_missing(draft: Draft, name: str, number: int) -> None:
     else:
         is_lost = volume.state is VolumeState.MADE and grant.state in EXISTING
     if is_lost:
-        lose_volume(draft, volume, Because(Reason.NOT_FOUND, "its agent does not find it"), number)
+        lose_volume(draft, volume, Because(Reason.NOT_FOUND, "its agent did not find it"), number)

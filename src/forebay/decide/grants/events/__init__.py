@@ -1,6 +1,6 @@
-"""What can happen. Each event is declared once: its fields, what it changes, how it reads, and how it is counted.
+"""The events. Each is declared once: its fields, what it changes, its sentence, and how metrics count it.
 
-Events are values that go into a journal and come back from it (see `codec`).
+The journal stores events; `codec` converts them.
 """
 
 from forebay.decide.grants.events.base import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""What every event is and declares, and where all kinds of them are listed."""
+"""The base of all events, and the list of all kinds."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ EVENTS: dict[str, type[Event]] = {}  # all kinds of events by their names in the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at a time (seconds since 1970). Each kind declares what differs from these defaults."""
+    """Something that happened at a time (seconds since 1970). Each kind overrides some of these defaults."""
 
     at: float
-    says: ClassVar[str] = ""  # what happened, for people; `self` is the event
-    table: ClassVar[str] = ""  # with the row that it changes
+    says: ClassVar[str] = ""  # a sentence for people; `self` is the event
+    table: ClassVar[str] = ""  # the table whose row it changes
     key: ClassVar[str] = ""  # the field with the key of that row
-    copies: ClassVar[tuple[str, ...]] = ()  # fields that the row takes over: those that both have
+    copies: ClassVar[tuple[str, ...]] = ()  # fields that are copied to the row: those that both have
     changes: ClassVar[Mapping[str, object]] = {}  # what else changes in the row
-    grant_in: ClassVar[str] = ""  # the field with the grant that it is about, or with a volume of that
-    node_in: ClassVar[str] = ""  # the field with the node that it is about, or with a disk of that
+    grant_in: ClassVar[str] = ""  # the field that names its grant, or a volume of the grant
+    node_in: ClassVar[str] = ""  # the field that names its node, or a disk of the node
     group: ClassVar[Literal["decisions", "grants", "machine", "settings"] | None] = None  # a filter of the page
-    is_logged: ClassVar[bool] = True  # an event that is not follows from another that is
+    is_logged: ClassVar[bool] = True  # False if it follows from another event, which is logged
     is_warning: ClassVar[bool] = False
     is_refusal: ClassVar[bool] = False
     is_decision: ClassVar[bool] = False  # of the policy
-    frees_space: ClassVar[bool] = False  # somebody in the queue may find space after it
+    frees_space: ClassVar[bool] = False  # a queued request may find space after it
 
     def apply(self, tables: Tables) -> None:
-        """Change the state. Nothing is decided here."""
+        """Change the state. This decides nothing."""
         self.change_row(tables)
 
     def change_row(self, tables: Tables, **more: Any) -> Any:
-        """The row that it is about, changed as declared."""
+        """Change the row as declared; returns the new row."""
         copied = {name: getattr(self, name) for name in self.copies}
         return getattr(tables, self.table).change(getattr(self, self.key), **self.changes, **copied, **more)
 
@@ -48,17 +48,17 @@ class Event:
 
     @property
     def grant_id(self) -> str:
-        """The grant that it is about; "" if it is about none."""
+        """The grant that the event is about; "" for none."""
         return str(attrgetter(self.grant_in)(self)).partition(".")[0] if self.grant_in else ""
 
     @property
     def node_name(self) -> str:
-        """The node that it is about; "" if it is about none."""
+        """The node that the event is about; "" for none."""
         return node_of(attrgetter(self.node_in)(self)) if self.node_in else ""
 
     @property
     def counted_as(self) -> str:
-        """The name under which the metrics count it: few names, whatever the event says."""
+        """The name under which the metrics count it; there are only a few such names."""
         return type(self).__name__
 
 
@@ -67,7 +67,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def event(says: str = "", **declared: object) -> Callable[[type[E]], type[E]]:
-    """Make a class an event that the journal knows by the name of the class; `declared` is what `Event` lists."""
+    """Make a class an event, with the class's name in the journal; `declared` overrides attributes of `Event`."""
 
     def make(kind: type[E]) -> type[E]:
         made: type[E] = dataclass(frozen=True, slots=True, kw_only=True)(kind)
@@ -87,4 +87,4 @@ def apply_event(tables: Tables, event: Event) -> None:
         event.apply(tables)
     except KeyError as error:
         what = f"{type(event).__name__} at {event.at:g}"
-        raise BrokenJournal(f"{what} refers to {error}, which the journal does not know") from error
+        raise BrokenJournal(f"{what} refers to {error}, which is not in the journal before it") from error

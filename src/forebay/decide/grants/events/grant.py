@@ -1,4 +1,4 @@
-"""What happens to grants."""
+"""Events of grants."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class GrantEvent(Event):
 
 @event(grant_in="ask.grant", group="grants", is_logged=False)
 class Asked(Event):
-    """Somebody asks for space."""
+    """A user requests space."""
 
     ask: Ask
 
@@ -46,7 +46,7 @@ class Asked(Event):
 
 @event(group="decisions", is_decision=True, changes=_WAITS)
 class Queued(GrantEvent):
-    """There is no space now. `until` is when it is tried again; `expected` (0: not known) when space should be free."""
+    """No space is free now. `until` is the time of the next try, `expected` when space should be free (0: unknown)."""
 
     because: str
     until: float
@@ -105,29 +105,29 @@ class TurnedDown(GrantEvent):
 
 @event("agents make its volumes", group=None, is_logged=False, changes={"state": State.MAKING})
 class Making(GrantEvent):
-    """The time has come: its volumes are to be made."""
+    """The grant begins: agents make its volumes."""
 
     def apply(self, tables: Tables) -> None:
         for volume in tables.volumes_of(self.change_row(tables)):
             tables.volumes.change(volume.name, state=VolumeState.MAKING)
             stray = tables.strays.get(stray_key(volume.disk, volume.name))
-            if stray is not None and stray.held:  # it has been there all the time, and is somebody's again
+            if stray is not None and stray.held:  # the volume existed all the time, and has an owner again
                 tables.strays.set(stray.key, None)
 
 
 @event("ready", changes={"state": State.READY})
 class Ready(GrantEvent):
-    """All its volumes are there."""
+    """All volumes of the grant exist."""
 
 
 @event("in use", changes={"state": State.IN_USE})
 class InUse(GrantEvent):
-    """Somebody uses it."""
+    """The grant is in use."""
 
 
 @event(group="decisions")
 class Extended(GrantEvent):
-    """It ends later than before."""
+    """The grant ends later than before."""
 
     end: float
 
@@ -137,7 +137,7 @@ class Extended(GrantEvent):
 
 @event("cannot {self.what}: {self.because}", group="decisions", is_refusal=True, copies=())
 class Declined(GrantEvent):
-    """Somebody wanted something of a grant and did not get it; the grant is as before."""
+    """The service declines a command about a grant. The grant stays as it was."""
 
     what: str
     because: str
@@ -146,7 +146,7 @@ class Declined(GrantEvent):
 
 @event("being released: {self.because}", changes={"state": State.RELEASING})
 class Releasing(GrantEvent):
-    """Its volumes are to be removed."""
+    """Agents remove the volumes of the grant."""
 
     outcome: State
     because: str
@@ -155,7 +155,7 @@ class Releasing(GrantEvent):
 
 @event(changes=_WAITS_NO_LONGER)
 class Ended(GrantEvent):
-    """Nothing of it is left."""
+    """The grant has ended, and all its volumes are gone."""
 
     state: State
     because: str
@@ -178,15 +178,15 @@ class Ended(GrantEvent):
 
 @event("for its owner: {self.words}", is_warning=True)
 class Told(GrantEvent):
-    """The owner of a grant is to know this."""
+    """A message to the owner of a grant."""
 
     uid: int
     words: str
 
 
-@event("what is kept of grant {self.grant} may be removed", group="machine")
+@event("kept volumes of grant {self.grant} may be removed", group="machine")
 class LetGo(GrantEvent):
-    """An administrator has looked: what is kept of this grant may be removed."""
+    """An administrator decided: the kept volumes of this grant may be removed."""
 
     def apply(self, tables: Tables) -> None:
         tables.hold_strays(tables.strays_of(self.grant), held=False)
@@ -196,7 +196,7 @@ class LetGo(GrantEvent):
 
 @event(group="grants")
 class Forgotten(Event):
-    """Grants that ended long ago are not listed any more."""
+    """Grants that ended long ago are no longer listed."""
 
     grants: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What happens to volumes, disks and nodes, and what administrators change for all of them."""
+"""Events of volumes, disks and nodes, and changes of the policy and the rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,12 +16,12 @@ from forebay.model.units import format_size
 _HALF, _GONE, _LOST = {"state": VolumeState.MAKING}, {"state": VolumeState.GONE}, {"state": VolumeState.LOST}
 _WORKS = {"failures": 0, "suspension": None}
 _VANISHED = {"there": False, "unseen": "", **_WORKS}
-_MOVES = "volume {self.volume} moves to {self.disk}, as it could not be made on the planned disk: {self.because}"
+_MOVES = "volume {self.volume} moves to {self.disk}; it could not be made on the planned disk: {self.because}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeEvent(Event):
-    """`report` is the number of the report that it comes from; 0 if from none."""
+    """`report` is the number of the report that caused it; 0 for none."""
 
     volume: str
     report: int = 0
@@ -33,7 +33,7 @@ class VolumeEvent(Event):
 
 @event(group=None, is_logged=False, changes={"state": VolumeState.MADE, "because": ""})
 class VolumeMade(VolumeEvent):
-    """A volume is there."""
+    """A volume exists."""
 
     path: str = ""
     device: str = ""
@@ -43,7 +43,7 @@ class VolumeMade(VolumeEvent):
         volume = self.change_row(tables)
         tables.note_report(volume.node, self.report)
         if tables.disks[volume.disk].failures and tables.grants[volume.grant].state is State.MAKING:
-            tables.disks.change(volume.disk, failures=0)  # else it was there before
+            tables.disks.change(volume.disk, failures=0)  # else the volume existed before, and proves nothing
 
     def sentence(self) -> str:
         return f"volume {self.volume} is made" + (f": {self.path}" if self.path else "")
@@ -51,19 +51,19 @@ class VolumeMade(VolumeEvent):
 
 @event("volume {self.volume} is incomplete: {self.because}", is_warning=True, changes=_HALF)
 class VolumeHalf(VolumeEvent):
-    """It was whole and is incomplete now: its agent makes what is missing."""
+    """A complete volume is now incomplete. Its agent repairs it."""
 
     because: str
 
 
 @event("volume {self.volume} is removed", group=None, is_logged=False, frees_space=True, changes=_GONE)
 class VolumeGone(VolumeEvent):
-    """A volume is not there any more, as it should be."""
+    """A volume was removed, as requested."""
 
 
 @event("volume {self.volume} is lost: {self.because}", is_warning=True, frees_space=True, changes=_LOST)
 class VolumeLost(VolumeEvent):
-    """A volume is not there any more, or can't be made, and somebody needed it."""
+    """A volume that its grant needs no longer exists, or cannot be made."""
 
     because: str
     reason: Reason = Reason.NONE
@@ -71,7 +71,7 @@ class VolumeLost(VolumeEvent):
 
 @event(_MOVES, is_warning=True)
 class VolumeMoved(VolumeEvent):
-    """It could not be made where it was planned, and is to be made on another disk."""
+    """A volume could not be made on the planned disk; its agent makes it on another."""
 
     disk: str
     because: str
@@ -80,13 +80,13 @@ class VolumeMoved(VolumeEvent):
         volume, disk = tables.volumes[self.volume], tables.disks[self.disk].key
         tables.note_report(volume.node, self.report)
         tables.volumes.change(volume.name, disk=disk, failed=(*volume.failed, volume.disk))
-        because = f"{disk}, as volume {volume.name} could not be made on {volume.disk}"
+        because = f"{disk}, because volume {volume.name} could not be made on {volume.disk}"
         tables.grants.change(volume.grant, because=because)
 
 
 @event("volume {self.volume} cannot be removed: {self.because}", is_warning=True, changes=_LOST)
 class VolumeStuck(VolumeEvent):
-    """It can't be removed: its grant ends without that, and what is on the disk is a stray."""
+    """A volume cannot be removed. Its grant ends nevertheless, and the volume becomes a stray."""
 
     because: str
 
@@ -98,7 +98,7 @@ class VolumeStuck(VolumeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrayEvent(Event):
-    """`report` is the number of the report that it comes from; 0 if from none."""
+    """`report` is the number of the report that caused it; 0 for none."""
 
     stray: Stray
     report: int = 0
@@ -107,7 +107,7 @@ class StrayEvent(Event):
 
 @event("volume {self.stray.name} on {self.stray.disk} belongs to no grant", is_warning=True)
 class Strayed(StrayEvent):
-    """Something was found on a disk that belongs to no grant."""
+    """A disk has a volume that belongs to no grant."""
 
     def apply(self, tables: Tables) -> None:
         tables.strays.set(self.stray.key, self.stray)
@@ -116,7 +116,7 @@ class Strayed(StrayEvent):
 
 @event("volume {self.stray.name} on {self.stray.disk}, which belonged to no grant, is removed", frees_space=True)
 class StrayGone(StrayEvent):
-    """It is not there any more."""
+    """A volume that belonged to no grant is gone."""
 
     def apply(self, tables: Tables) -> None:
         tables.strays.set(self.stray.key, None)
@@ -131,7 +131,7 @@ class NodeEvent(Event):
 
 @event("node {self.node} registers")
 class NodeRegistered(NodeEvent):
-    """A node is there, for the first time or with other fields."""
+    """A node registers for the first time, or with other fields."""
 
     network_bandwidth: float
     fields: Mapping[str, object] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class NodeRegistered(NodeEvent):
 
 @event(frees_space=True)
 class DiskRegistered(NodeEvent):
-    """A disk is there, for the first time or changed."""
+    """A disk is registered for the first time, or has changed."""
 
     disk: DiskSpec
 
@@ -168,9 +168,9 @@ class NodeAnswered(NodeEvent):
     """A silent node answers again."""
 
 
-@event("node {self.node} reports what it has", group=None, is_logged=False)
+@event("node {self.node} reports its volumes", group=None, is_logged=False)
 class Reported(NodeEvent):
-    """An agent reported what it has; older reports no longer count."""
+    """An agent reported its volumes. Older reports no longer count."""
 
     report: int
 
@@ -180,7 +180,7 @@ class Reported(NodeEvent):
 
 @event("everything on node {self.node} is kept until an administrator decides: {self.because}", is_warning=True)
 class NodeDoubted(NodeEvent):
-    """Its agent has acted on another journal, `seen`, than this: what may be somebody's is kept there."""
+    """The agent acted on another journal, `seen`. Volumes on the node that may have an owner are kept."""
 
     because: str
     seen: str = ""
@@ -190,9 +190,9 @@ class NodeDoubted(NodeEvent):
         tables.hold_strays(tables.strays_on(self.node), held=True)
 
 
-@event("what belongs to no grant on node {self.node} may be removed", changes={"doubted": 0})
+@event("volumes that belong to no grant on node {self.node} may be removed", changes={"doubted": 0})
 class NodeTrusted(NodeEvent):
-    """An administrator has looked: what nobody owns there may be removed."""
+    """An administrator decided: volumes that belong to no grant there may be removed."""
 
     def apply(self, tables: Tables) -> None:
         self.change_row(tables)
@@ -201,7 +201,7 @@ class NodeTrusted(NodeEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskEvent(Event):
-    """`disk` is its node's name, a slash, and its own."""
+    """`disk` is NODE/DISK."""
 
     disk: str
     table, key, node_in, group = "disks", "disk", "disk", "machine"
@@ -209,7 +209,7 @@ class DiskEvent(Event):
 
 @event("disk {self.disk} is gone: {self.because}", is_warning=True, changes=_VANISHED)
 class DiskVanished(DiskEvent):
-    """A disk is not there any more; it may come back."""
+    """A disk is gone; it may come back."""
 
     because: str
     reason: Reason = Reason.NONE
@@ -217,7 +217,7 @@ class DiskVanished(DiskEvent):
 
 @event("the agent cannot access disk {self.disk}, which gets no new grants: {self.because}", is_warning=True)
 class DiskUnseen(DiskEvent):
-    """Its agent can't look at it: no new grants there, but what is on it is not given up yet."""
+    """The agent cannot access a disk. It gets no new grants, but its volumes are not lost yet."""
 
     because: str
 
@@ -227,7 +227,7 @@ class DiskUnseen(DiskEvent):
 
 @event("disk {self.disk}: cannot make a volume (failures in a row: {self.failures}): {self.because}", is_warning=True)
 class DiskFailed(DiskEvent):
-    """A volume could not be made on it, `failures` times in a row by now."""
+    """A volume could not be made on the disk: `failures` in a row so far."""
 
     because: str
     failures: int
@@ -235,7 +235,7 @@ class DiskFailed(DiskEvent):
 
 @event("disk {self.disk} is suspended and gets no new grants: {self.because}", is_warning=True)
 class DiskSuspended(DiskEvent):
-    """No new grants there until a volume like `trial` can be made; that is tried at `due`, after `tries` in vain."""
+    """The disk gets no new grants until a volume like `trial` can be made: next try at `due`, after `tries` failed."""
 
     because: str
     trial: Trial
@@ -249,9 +249,9 @@ class DiskSuspended(DiskEvent):
         self.change_row(tables, suspension=new)
 
 
-@event("disk {self.disk} is tried with volume {self.volume}, which nobody uses")
+@event("disk {self.disk} is tested with volume {self.volume}, which nobody uses")
 class DiskTried(DiskEvent):
-    """Its agent is asked to make this volume, of `size` bytes, which nobody will use."""
+    """The agent must make this test volume of `size` bytes, which nobody will use."""
 
     volume: str
     size: int
@@ -259,20 +259,20 @@ class DiskTried(DiskEvent):
     def apply(self, tables: Tables) -> None:
         suspension = tables.disks[self.disk].suspension
         if suspension is None:
-            raise BrokenJournal(f"disk {self.disk} is tried, but is not suspended")
+            raise BrokenJournal(f"disk {self.disk} is tested, but is not suspended")
         self.change_row(tables, suspension=replace(suspension, volume=self.volume, held=self.size))
 
 
 @event("disk {self.disk} gets new grants again: {self.because}", frees_space=True, changes=_WORKS)
 class DiskResumed(DiskEvent):
-    """Volumes can be made there again, and it gets new grants."""
+    """Volumes can be made on the disk again, and it gets new grants."""
 
     because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainEvent(Event):
-    """`what` is a node, or a disk with its node's name before it."""
+    """`what` is NODE, or NODE/DISK."""
 
     what: str
     key, node_in, group = "what", "what", "machine"
@@ -289,12 +289,12 @@ class Drained(DrainEvent):
 
 @event("{self.what} gets new grants again", frees_space=True, changes={"drained": False})
 class Undrained(DrainEvent):
-    """It gets new grants again."""
+    """A node or a disk gets new grants again."""
 
 
 @event("policy {self.policy} decides from now on", group="settings", frees_space=True)
 class PolicyChanged(Event):
-    """From now on another policy decides."""
+    """Another storage policy decides from now on."""
 
     policy: str
 
@@ -306,7 +306,7 @@ class PolicyChanged(Event):
 
 @event(group="settings", frees_space=True)
 class RulesChanged(Event):
-    """From now on these rules hold."""
+    """These rules apply from now on."""
 
     rules: GrantRules
 
@@ -319,7 +319,7 @@ class RulesChanged(Event):
 
 @event("the queue was tried", is_logged=False)
 class Swept(Event):
-    """Space came free, and the queue was tried up to (not including) this order; 0: all of it."""
+    """Space came free, and the queue was tried up to this order (exclusive); 0: all of it."""
 
     order: int
 
