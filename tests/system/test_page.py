@@ -130,7 +130,7 @@ def test_a_link_of_the_command_logs_in_once(site: Site, guest: Visitor) -> None:
     assert "login=" not in guest.page.url
     with visitor(site.browser) as other:
         other.page.goto(done.stdout.strip())
-        other.page.get_by_text("The link does not count any more").wait_for()
+        other.page.get_by_text("The link is no longer valid").wait_for()
         assert other.elsewhere(site.url) == []
 
 
@@ -186,7 +186,7 @@ def test_a_request_appears_by_itself_and_is_released_from_the_page(site: Site, a
     row.locator(".st-ready").wait_for()
     row.click()
     page.get_by_role("button", name="Release").click()
-    page.get_by_role("dialog").get_by_text("What is on it is lost.").wait_for()
+    page.get_by_role("dialog").get_by_text("Its data is lost.").wait_for()
     page.get_by_role("dialog").get_by_role("button", name="Release").click()
     row.locator(".st-released").wait_for()
     page.locator("aside .story").get_by_text("released on the page", exact=False).first.wait_for()
@@ -215,7 +215,7 @@ def test_after_the_service_was_away_the_page_is_right_again(site: Site, admin: V
         page.get_by_role("link", name="All", exact=True).click()
     listed.value.finished()  # not in the middle of it: the browser would complain of a cut answer
     site.system.service.kill()
-    page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
+    page.get_by_text("The service does not answer. The page shows the state of the last contact").wait_for()
     admin.shot("away")
     site.system.service.start()
     grant = site.request(job="meanwhile")
@@ -244,7 +244,7 @@ def test_a_service_that_hangs_is_not_shown_as_live(site: Site, guest: Visitor) -
     site.system.service.signal(signal.SIGSTOP)
     try:
         page.clock.run_for(10_000)
-        page.get_by_text("The service does not answer. What is shown is as of the last contact").wait_for()
+        page.get_by_text("The service does not answer. The page shows the state of the last contact").wait_for()
         page.get_by_text("no connection").wait_for()
     finally:
         site.system.service.signal(signal.SIGCONT)
@@ -320,7 +320,7 @@ def test_a_suspended_disk_and_one_that_is_not_seen_stand_out_and_say_why(site: S
 def show_bad_disks(site: Site, scheme: str, width: int) -> None:
     found = {
         "suspended": ("d0", "!", "suspended: volumes could not be made here", "read-only file system"),
-        "unseen": ("d1", "?", "not seen: its agent can't look at it", "is not a folder"),
+        "unseen": ("d1", "?", "inaccessible: its agent cannot read it", "is not a folder"),
     }
     with visitor(site.browser, scheme=scheme, viewport={"width": width, "height": 844}) as made:
         site.login(made, site.administrator)
@@ -365,7 +365,7 @@ def test_a_user_sees_own_grants_and_the_machine_and_changes_nothing_else(site: S
 
 def test_a_grant_that_is_not_there_any_more_is_told_in_words(site: Site, admin: Visitor) -> None:
     admin.page.goto(f"{site.url}/#/grants/list?grant={'0' * 32}")
-    admin.page.get_by_text("This grant is not there any more.").wait_for()
+    admin.page.get_by_text("This grant is no longer listed.").wait_for()
     admin.said.clear()  # the browser tells of the 404, too
 
 
@@ -379,7 +379,7 @@ def test_a_grant_that_vanishes_while_it_is_looked_at_is_told_in_words(site: Site
         try:
             client.release(grant)
             client.request(1 * MB, 1, uid=ORDINARY, gid=ORDINARY)  # when it ends, the other is forgotten
-            admin.page.get_by_text("This grant is not there any more. It ended").wait_for()
+            admin.page.get_by_text("This grant is no longer listed. It ended").wait_for()
         finally:
             client.rules({"remember": before})
     admin.said.clear()  # of the 404 of whoever asks once more
@@ -476,9 +476,9 @@ def test_it_can_be_read_in_the_dark_and_on_a_narrow_screen(site: Site, name: str
 
 def test_without_a_history_or_a_forwarding_layer_the_page_says_how_to_have_them(admin: Visitor) -> None:
     admin.page.get_by_role("link", name="History", exact=True).click()
-    admin.page.get_by_text("The service does not know a history.").wait_for()
+    admin.page.get_by_text("No history is configured.").wait_for()
     admin.page.get_by_role("link", name="Forwarding", exact=True).click()
-    admin.page.get_by_text("The service does not know a forwarding layer.").wait_for()
+    admin.page.get_by_text("No forwarding layer is configured.").wait_for()
 
 
 def test_what_browsers_get_forbids_everything_from_elsewhere(site: Site, guest: Visitor) -> None:

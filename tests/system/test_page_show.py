@@ -61,8 +61,8 @@ def test_a_journal_is_shown_at_any_moment(guest: Visitor, tmp_path: Path) -> Non
         for _ in range(world.live.last - before):
             page.keyboard.press("ArrowLeft")
         page.get_by_text(f"event {before} of {world.live.last}").wait_for()
-        page.get_by_text("This grant is not there any more.").wait_for()
-        page.get_by_text("At this moment it was not asked for yet").wait_for()
+        page.get_by_text("This grant is no longer listed.").wait_for()
+        page.get_by_text("At this moment it was not requested yet").wait_for()
         guest.shot("show-journal")
     guest.said.clear()  # the browser tells of the 404, too
 
@@ -96,7 +96,7 @@ def test_a_folder_with_nothing_in_it_is_told_in_one_line(tmp_path: Path) -> None
         check=False,
         timeout=60,
     )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "neither a study's folder" in done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "contains neither a study" in done.stderr
 
 
 def test_the_switch_between_light_and_dark_lasts(guest: Visitor, tmp_path: Path) -> None:

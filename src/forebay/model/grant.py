@@ -27,7 +27,7 @@ class NoSuchGrant(UserError):
     """No grant has this id, or it is no longer known."""
 
     def __str__(self) -> str:
-        return f"no grant {self.args[0]!r}"
+        return f"no grant {self.args[0]!r}; `forebay storage list` lists grants"
 
 
 class State(StrEnum):

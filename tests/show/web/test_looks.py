@@ -38,7 +38,7 @@ def test_without_a_history_the_way_to_one_is_told(tmp_path: Path) -> None:
     assert "history = " in history("")["none"] and "forebay ingest" in history("")["none"]
     open_store(str(tmp_path / "empty.db")).close()
     assert "The history is empty" in history(str(tmp_path / "empty.db"))["none"]
-    assert "can't be read" in history(str(tmp_path / "nowhere" / "h.db"))["none"]
+    assert "cannot be read" in history(str(tmp_path / "nowhere" / "h.db"))["none"]
 
 
 def test_applications_come_by_bytes_with_stripes_and_osts(db: str) -> None:
@@ -153,7 +153,7 @@ def test_a_file_that_is_no_councils_is_told_and_the_rest_is_shown(tmp_path: Path
     (tmp_path / "state").write_text(content)
     found = forwarding(ForwardSettings(state=tmp_path / "state", log=tmp_path / "nowhere"))
     assert found["learned"] is None and found["past"] == [] and len(found["troubles"]) == 2
-    assert "is not what a council writes" in found["troubles"][1]
+    assert "is not a file of the council" in found["troubles"][1]
 
 
 def test_the_services_file_says_where_both_are(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_what_is_neither_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("hello\n")
     sqlite3.connect(tmp_path / "other.db").executescript("create table t (x)").close()
-    for what, words in (("nowhere", "no such file"), ("empty", "neither a study's folder"), ("text", "text:1")):
+    for what, words in (("nowhere", "no such file"), ("empty", "contains neither a study"), ("text", "text:1")):
         with pytest.raises(BadInput, match=words) as told, reading(str(tmp_path / what)):
             pass
         assert "\n" not in str(told.value)
@@ -176,7 +176,7 @@ def test_whoever_has_no_key_reads_nothing(server: Server) -> None:
     with httpx.Client(base_url=server.origin, timeout=60) as client:
         for path in ("/", "/v1/page", "/page/main.js", "/study/report.html", "/?key=wrong"):
             answer = client.get(path)
-            assert answer.status_code == 403 and "with its key" in answer.json()["error"]
+            assert answer.status_code == 403 and "no valid key" in answer.json()["error"]
         opened = client.get(server.address)
         assert opened.status_code == 303 and opened.headers["location"] == "/"
         assert "HttpOnly" in opened.headers["set-cookie"] and "SameSite=Strict" in opened.headers["set-cookie"]
@@ -202,7 +202,7 @@ def test_it_serves_the_page_and_the_studys_files_and_says_what_is_not_there(serv
 
 def test_a_port_that_is_taken_is_told_in_one_line(server: Server, study: Path) -> None:
     port = int(server.origin.rpartition(":")[2])
-    with pytest.raises(BadInput, match="can't listen"):
+    with pytest.raises(BadInput, match="cannot listen"):
         Server(Study(study), {}, port)
 
 

@@ -1,4 +1,4 @@
-"""The page of a running service, and of a finished study or a journal."""
+"""The web page of a running service, of a finished study, or of a journal."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ FILES = Path(__file__).parent / "files"
 
 
 def pages(settings: ServiceSettings | None = None) -> Pages:
-    """The page's files, and what it can show besides what the service knows."""
+    """The page's files, and its views beside those of the service."""
     from forebay.show.web.forwarding import forwarding
     from forebay.show.web.history import application, history
 

@@ -1,7 +1,7 @@
-"""What the page shows of the forwarding layer: its I/O nodes now, and what the council saw, decided and learned.
+"""The page's view of the forwarding layer: its I/O nodes, and what the council measured, decided and learned.
 
-I/O nodes and the council are asked by their Prometheus metrics; what happened over time is in the council's log, and
-what it learned in the file that it keeps its memory in.
+The current values come from the Prometheus metrics of I/O nodes and council, the past from the council's log, and what
+it learned from its state file.
 """
 
 import json
@@ -29,14 +29,14 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _OF_NODES = ("files", "mean", "load", "busy", "clients", "processes", "bytes_read", "bytes_written", "window_seconds")
 _OF_PAST = ("time", "parameter", "value", "because", "nodes", "patterns", "operation", "bandwidth")
 _NONE = (
-    "The service does not know a forwarding layer. Under [service.forward] in its file, set metrics = "
-    '["HOST:PORT", ...] as each I/O node and the council have them (--metrics), and log and state as the council has '
-    "them (--log, --state)."
+    "No forwarding layer is configured. Under [service.forward] in the service's file, set metrics = "
+    '["HOST:PORT", ...] to the --metrics of each I/O node and of the council, and log and state to the council\'s '
+    "(--log, --state)."
 )
 
 
 def forwarding(settings: ForwardSettings) -> Document:
-    """`none` says why there is nothing; `troubles` are what can't be read."""
+    """The view; `none` says why it is empty, `troubles` name sources that cannot be read."""
     if not (settings.metrics or settings.log or settings.state):
         return {"none": _NONE}
     troubles: list[str] = []
@@ -61,7 +61,7 @@ def forwarding(settings: ForwardSettings) -> Document:
 
 
 def _fetch_metrics(address: str) -> Numbers | str:
-    """All numbers that an I/O node or the council shows, by name; or why there are none."""
+    """Fetch the metrics of an I/O node or of the council, by name; returns the reason if that fails."""
     straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with straight.open(f"http://{address}/metrics", timeout=_PATIENCE) as answer:
@@ -97,25 +97,25 @@ def _read(path: Path | None, read: Callable[[Path], Any], troubles: list[str]) -
     except OSError as error:
         troubles.append(f"{path}: {why(error)}")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        troubles.append(f"{path}: is not what a council writes")
+        troubles.append(f"{path}: is not a file of the council; check [service.forward]")
     return None
 
 
 def _read_past(path: Path) -> list[Document]:
-    """What the council saw and decided lately, thinned out to what a picture can show."""
+    """The council's recent measurements and decisions, thinned out for a chart."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL))
         lines = file.read().splitlines()
     rows = []
     for line in lines if path.stat().st_size <= _TAIL else lines[1:]:
-        with suppress(ValueError):  # the last one may be half written
+        with suppress(ValueError):  # the last line may be incomplete
             row = json.loads(line)
             rows.append({name: row.get(name) for name in _OF_PAST})
     return rows[:: max(1, math.ceil(len(rows) / _POINTS))]
 
 
 def _read_learned(path: Path) -> Document:
-    """The best value of each situation so far, and on how many rewards that rests."""
+    """The best value of each situation so far, and the number of rewards behind it."""
     state = json.loads(path.read_text(encoding="utf-8"))
     rows = [_situation(row, state["values"]) for row in state["situations"]]
     rows.sort(key=lambda row: -row["rewards"])
@@ -123,7 +123,7 @@ def _read_learned(path: Path) -> Document:
 
 
 def _situation(row: Document, values: list[Any]) -> Document:
-    """Its arms, each with the mean over all bandits of the situation, by what each rests on."""
+    """One situation with its arms. An arm's mean is over all bandits, weighted by their counts."""
     bandits = row["bandits"]
     counts = [sum(column) for column in zip(*(bandit["counts"] for bandit in bandits), strict=True)]
     sums = [sum(bandit["counts"][arm] * bandit["means"][arm] for bandit in bandits) for arm in range(len(values))]

@@ -1,4 +1,4 @@
-"""What the page shows of the history: applications, stripes, OSTs, and one application with its last advice."""
+"""The page's view of the history: applications, stripes, OSTs, and one application with its last advice."""
 
 from collections.abc import Callable
 
@@ -17,24 +17,24 @@ from forebay.show.output import Document
 
 _TOP = 10
 _MOST = 500
-"""Applications that are shown, those with the most bytes."""
+"""The largest number of applications shown: those with the most bytes."""
 _OF_PROFILE = (
     *("app", "filesystem", "elsewhere", "runs", "partial_runs", "processes", "first_start_time", "last_start_time"),
     *("points", "curve"),
 )
 _NONE = (
-    'The service does not know a history. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in its '
+    'No history is configured. Set history = "sqlite:///PATH" (or postgresql://…) under [service] in the service\'s '
     "file, and read Darshan logs into it: forebay ingest PATH --db sqlite:///PATH"
 )
 
 
 def history(db: str) -> Document:
-    """All applications and targets; `none` says why there is nothing."""
+    """All applications and OSTs; `none` says why the view is empty."""
     return _read(db, _overview)
 
 
 def application(db: str, name: str) -> Document:
-    """One application: its pattern, curve and forecast, and what was last advised for it."""
+    """One application: its pattern, curve and forecast, and its last advice."""
 
     def look(connection: Connection) -> Document:
         profile = profile_of(name, list_behaviours(connection, name))
@@ -54,7 +54,7 @@ def _read(db: str, look: Callable[[Connection], Document]) -> Document:
                 return look(connection)
             return {"none": f"The history is empty. Read Darshan logs into it: forebay ingest PATH --db {store.where}"}
     except UserError as error:
-        return {"none": f"The history can't be read: {error}"}
+        return {"none": f"The history cannot be read: {error}"}
 
 
 def _overview(connection: Connection) -> Document:

@@ -1,4 +1,4 @@
-"""What `forebay show` can show: a study's folder, or a journal in a database or a file."""
+"""The sources of `forebay show`: the folder of a study, or a journal in a database or a file."""
 
 import json
 import re
@@ -19,16 +19,16 @@ from forebay.show.web.server import Source
 
 Query = Mapping[str, str]
 Logs = Callable[[str], list[LogLine]]
-_EVERY = 5000  # events, at least, between states that are kept
+_EVERY = 5000  # the fewest events between two states in memory
 _MOST_KEPT = 32
 
 
 class Journal:
-    """`entries` from number 1 on; `logs` are what agents logged of a grant; `kept` are states at some numbers."""
+    """A journal: `entries` from number 1 on, `logs` of agents about a grant, and `kept` states at some numbers."""
 
     def __init__(self, name: str, entries: Sequence[Entry], logs: Logs, kept: Sequence[tuple[int, str]] = ()) -> None:
         if not entries:
-            raise BadInput(name, "there is no journal in it; `forebay serve` writes one")
+            raise BadInput(name, "contains no journal; `forebay serve` writes one")
         self._name, self._entries, self._logs = name, entries, logs
         self._kept = dict(kept)
         self._step = max(_EVERY, len(entries) // _MOST_KEPT)
@@ -47,7 +47,7 @@ class Journal:
         return live
 
     def _nearest(self, number: int) -> Live:
-        """The latest known state that is not later."""
+        """The latest state in memory at or before a number."""
         before = max((known for known in self._kept if known <= number), default=0)
         if before <= self._live.last <= number:
             return self._live
@@ -57,7 +57,7 @@ class Journal:
         return Live(Control.from_document(state["control"], f"state {before}"), before, dict(state["changed"]))
 
     def answer(self, path: str, query: Query) -> Mapping[str, object] | None:
-        """The document that the page gets at a path of the service; None if there is none."""
+        """The document at a path of the service; None for an unknown path."""
         number = min(self.last, _count(query, "number", self.last) or self.last)
         match path.split("/")[1:]:
             case ["v1", "page"]:
@@ -120,9 +120,9 @@ class Study:
         try:
             self._results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise BadInput(str(folder), "has no results.json of a study") from None
+            raise BadInput(str(folder), "has no valid results.json; `forebay study` writes one") from None
         if not isinstance(self._results, dict):
-            raise BadInput(str(folder / "results.json"), "is not of a study")
+            raise BadInput(str(folder / "results.json"), "is not the result of a study; `forebay study` writes one")
 
     def answer(self, path: str, _: Mapping[str, str]) -> Document | None:
         if path != "/v1/page":
@@ -157,17 +157,17 @@ def title(name: str) -> str:
 
 @contextmanager
 def reading(what: str) -> Iterator[Source]:
-    """The source at a path or a database's address, for as long as it is shown."""
+    """The source at a path or a database's address, open during the block."""
     path = Path(what)
     if "://" not in what and not path.exists():
-        raise BadInput(what, "there is no such file or folder")
+        raise BadInput(what, "no such file or folder")
     if (path / "results.json").is_file():
         yield Study(path)
         return
     if path.is_dir():
         databases = [each for each in sorted(path.iterdir()) if each.is_file() and is_sqlite_file(each)]
         if len(databases) != 1:
-            raise BadInput(str(path), "is neither a study's folder nor one with a service's database in it")
+            raise BadInput(str(path), "contains neither a study (results.json) nor exactly one database of a service")
         path = databases[0]
     if "://" in what or is_sqlite_file(path):
         with _open_journal(what if "://" in what else str(path)) as journal:

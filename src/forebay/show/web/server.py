@@ -1,7 +1,7 @@
-"""A small server on this machine alone, for one reader: the page over something that is finished.
+"""A small server for `forebay show`: it serves the page to one reader, on this machine alone.
 
-Others on this machine could open it too, so that whoever reads shows a key first, which is in the address printed
-at the start; the browser keeps it in a cookie.
+Other users of this machine could open the page, too, so the reader needs a key. The printed address contains it, and
+the browser keeps it in a cookie.
 """
 
 import hmac
@@ -26,13 +26,13 @@ _MORE = {".csv": "text/csv; charset=utf-8", ".json": "application/json", ".pdf":
 
 
 class Source(Protocol):
-    """What is shown."""
+    """A study or a journal."""
 
     def answer(self, path: str, query: Mapping[str, str]) -> Mapping[str, object] | None: ...
 
 
 class Server:
-    """Serves until it is closed; `port` 0 takes any."""
+    """Serves until `close`; `port` 0 means any free port."""
 
     def __init__(self, source: Source, files: Mapping[str, File], port: int = 0) -> None:
         self.key = secrets.token_urlsafe(16)
@@ -40,7 +40,7 @@ class Server:
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), type("Reader", (_Handler,), attributes))
         except OSError as error:
-            raise BadInput("--port", f"can't listen at {port}: {why(error)}") from None
+            raise BadInput("--port", f"cannot listen on port {port}: {why(error)}") from None
         self._server.daemon_threads = True
         self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="page")
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """To be opened in a browser."""
+        """The address to open in a browser."""
         return f"{self.origin}/?key={self.key}"
 
     def close(self) -> None:
@@ -68,12 +68,12 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query))
         if self.headers.get("Host", "") not in (f"127.0.0.1:{self._port}", f"localhost:{self._port}"):
-            self._refuse(ErrorCode.NOT_ALLOWED, "the page is at http://127.0.0.1 of this machine")
+            self._refuse(ErrorCode.NOT_ALLOWED, "open the page at the address that `forebay show` printed")
         elif parts.path == "/" and hmac.compare_digest(query.get("key", "").encode(), self.key.encode()):
             cookie = f"{_COOKIE}={self.key}; Path=/; HttpOnly; SameSite=Strict"
             self._send(303, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
         elif not self._has_key():
-            self._refuse(ErrorCode.NOT_ALLOWED, "open the address that `forebay show` printed, with its key")
+            self._refuse(ErrorCode.NOT_ALLOWED, "no valid key; open the address that `forebay show` printed")
         else:
             self._answer(unquote(parts.path), query)
 
@@ -127,9 +127,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in (HEADERS | {"Content-Type": kind, "Content-Length": str(len(body))} | dict(more)).items():
             self.send_header(name, value)
-        with suppress(ConnectionError):  # the reader went elsewhere meanwhile
+        with suppress(ConnectionError):  # the reader has closed the connection
             self.end_headers()
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""

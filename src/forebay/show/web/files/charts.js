@@ -1,4 +1,4 @@
-// Small pictures of numbers.
+// Small charts.
 
 import { s } from "/page/dom.js";
 
@@ -61,7 +61,7 @@ export function line(label, points, { sayX, sayY, steps = false }) {
   return chart;
 }
 
-/** Named bars [name, value], lying. */
+/** Horizontal bars [name, value]. */
 export function bars(label, rows, say) {
   const most = Math.max(...rows.map(([, value]) => value), 1e-300),
     high = 20;

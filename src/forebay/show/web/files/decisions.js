@@ -1,4 +1,4 @@
-// The feed: what was decided, by which policy, from what, and why.
+// The feed of decisions: what, by which policy, for which request, and why.
 
 import { h, put, say } from "/page/dom.js";
 import { ask, on, world } from "/page/link.js";
@@ -63,7 +63,7 @@ export function show(main, here) {
         ? `Held; ${plural(lines.length - held.length, "newer line")}.`
         : shown.length
           ? "The newest first."
-          : "Nothing was decided yet.",
+          : "No decisions yet.",
     );
   }
 
@@ -77,7 +77,7 @@ export function show(main, here) {
     return h(
       "li",
       { class: "gap" },
-      h("button", { type: "button", onclick: () => reload() }, `Much happened here; load it`),
+      h("button", { type: "button", onclick: () => reload() }, `Load skipped events`),
       h("span", { class: "quiet" }, ` before number ${line.n}`),
     );
   }
@@ -90,9 +90,9 @@ export function show(main, here) {
 
   async function older() {
     try {
-      const found = await ask(`/v1/page/decisions?limit=100&before=${next}${asOf("&")}`);
-      lines = [...lines, ...found.lines];
-      next = found.next;
+      const reply = await ask(`/v1/page/decisions?limit=100&before=${next}${asOf("&")}`);
+      lines = [...lines, ...reply.lines];
+      next = reply.next;
       draw();
     } catch (error) {
       say(sum, `${error.message}.`);
@@ -145,7 +145,7 @@ function drawDecision(line) {
           parts.slice(0, 6).map(([key, bytes], index) => [index ? ", " : "", linkTo("disk", key), ` ${size(bytes)}`]),
           parts.length > 6 && ` and ${parts.length - 6} more`,
         ),
-      shadow && h("p", { class: "inputs" }, "done: nothing; the job runs as it would without Forebay"),
+      shadow && h("p", { class: "inputs" }, "nothing was done; the job runs as it would without Forebay"),
       !line.policy && line.size !== undefined && h("p", { class: "inputs" }, wish(line)),
     ),
   );

@@ -1,4 +1,4 @@
-// Elements without markup: whatever comes from the service is text, never HTML.
+// Builds elements without markup: text from the service is never HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -7,7 +7,7 @@ export function h(tag, props, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
-/** The same in a picture. */
+/** The same for SVG. */
 export function s(tag, props, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);
 }
@@ -16,14 +16,14 @@ function filled(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, own] of Object.entries(value)) element.style.setProperty(key, own);
+    else if (name === "style") for (const [key, item] of Object.entries(value)) element.style.setProperty(key, item);
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
-/** Puts children in the place of all that an element has. */
+/** Replaces all children of an element. */
 export function put(element, ...children) {
   element.replaceChildren(
     ...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false),
@@ -31,7 +31,7 @@ export function put(element, ...children) {
   return element;
 }
 
-/** Sets text only where it differs, so that nothing is drawn again for nothing. */
+/** Sets text only if it differs, so that the browser does not draw it again. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -70,7 +70,7 @@ export function table(caption, columns, rows, empty = "none") {
   );
 }
 
-/** Facts as a list of names and values; those without a value are left out. */
+/** A list of names and values, without those that have no value. */
 export function facts(...pairs) {
   return h(
     "dl",
@@ -81,15 +81,15 @@ export function facts(...pairs) {
   );
 }
 
-/** Asks whether something is to be done; it is done only after a clear yes. */
-export function confirmed(title, words, verb) {
+/** Asks for confirmation; resolves to true only after a clear yes. */
+export function confirmAction(title, text, verb) {
   return new Promise((decided) => {
     let yes = false;
     const dialog = h(
       "dialog",
       { "aria-labelledby": "asked" },
       h("h2", { id: "asked" }, title),
-      h("p", {}, words),
+      h("p", {}, text),
       h(
         "div",
         { class: "row end" },
@@ -117,17 +117,17 @@ export function confirmed(title, words, verb) {
   });
 }
 
-/** Answers all that is asked with no: whoever goes elsewhere has not said yes. */
+/** Answers all open questions with no, because the visitor has left the view. */
 export function closeDialogs() {
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
 }
 
-/** Tells a screen reader; sparingly. */
-export function aloud(words) {
-  say(document.getElementById("heard"), words);
+/** Lets a screen reader read a text aloud; use it sparingly. */
+export function announce(text) {
+  say(document.getElementById("heard"), text);
 }
 
-/** Calls a function soon, once, however often it is asked for; at least `pause` milliseconds apart. */
+/** A function that calls `work` soon: once for several calls, and at least `pause` milliseconds apart. */
 export function soon(work, pause = 0) {
   let planned = false,
     last = -1e9;

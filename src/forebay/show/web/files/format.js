@@ -1,4 +1,4 @@
-// Sizes, times and states as people read them.
+// Formats sizes, times and states for people.
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
@@ -17,7 +17,7 @@ export function size(bytes) {
 export const rate = (bytes) => `${size(bytes)}/s`;
 export const count = (number) => Number(number).toLocaleString("en-US");
 
-/** A share of a whole; never 100 % before it is. */
+/** A share of a whole; 100 % only if it is the whole. */
 export function share(part, whole) {
   if (!(whole > 0)) return "–";
   const percent = (100 * part) / whole;
@@ -25,8 +25,8 @@ export function share(part, whole) {
   return `${percent >= 99.5 && percent < 100 ? 99 : Math.round(percent)} %`;
 }
 
-/** Seconds, roughly. */
-export function lasting(seconds) {
+/** A duration, rounded. */
+export function duration(seconds) {
   for (const [length, unit] of [
     [86400, "d"],
     [3600, "h"],
@@ -39,7 +39,7 @@ export function lasting(seconds) {
 
 const two = (number) => String(number).padStart(2, "0");
 
-/** The time of day of seconds since 1970; with the date if that is not today's. */
+/** The time of day of seconds since 1970, with the date if it is not today. */
 export function moment(seconds, precise = true) {
   if (!seconds || !Number.isFinite(seconds)) return "–";
   const at = new Date(seconds * 1000),
@@ -57,7 +57,7 @@ export function day(at, now = new Date()) {
   return `${MONTHS[at.getMonth()]} ${at.getDate()}${year}`;
 }
 
-/** Each state has a shape besides its word, so that it can be read without colours. */
+/** Each state has a shape beside its word, so that it is readable without colours. */
 export const SHAPES = {
   asked: "·",
   queued: "◔",
@@ -75,19 +75,19 @@ export const STATES = Object.keys(SHAPES);
 export const LIVE = ["asked", "queued", "granted", "making", "ready", "in-use", "releasing"];
 export const HELD = ["granted", "making", "ready", "in-use", "releasing"];
 
-/** An id as short as people compare it. */
+/** The first characters of an id, enough for people. */
 export const short = (id) => id.slice(0, 8);
 
 export const plural = (number, word, more = `${word}s`) => `${count(number)} ${number === 1 ? word : more}`;
 
-/** What somebody asked for, in words. */
+/** A request in words. */
 export function wish(line) {
   if (line.size === undefined) return "";
   const wants = Object.entries(line.wants ?? {})
     .filter(([name, value]) => name !== "expose" || value !== "none")
     .map(([name, value]) => `${name} ${value}`);
   return [
-    `${size(line.size)} for ${lasting(line.seconds)}`,
+    `${size(line.size)} for ${duration(line.seconds)}`,
     ...wants,
     `by ${line.owner}`,
     line.job && `job ${line.job}`,

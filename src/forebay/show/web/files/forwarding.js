@@ -3,7 +3,7 @@
 import { line } from "/page/charts.js";
 import { h, put, table } from "/page/dom.js";
 import { LONG, ask } from "/page/link.js";
-import { count, lasting, moment, plural, rate, size } from "/page/format.js";
+import { count, duration, moment, plural, rate, size } from "/page/format.js";
 
 const EVERY = 2000;
 
@@ -17,11 +17,11 @@ export function show(main) {
   const work = async () => {
     if (!document.hidden) {
       try {
-        const found = await ask("/v1/page/looks/forwarding", { patience: LONG });
+        const view = await ask("/v1/page/looks/forwarding", { patience: LONG });
         if (ended) return;
-        draw(box, found, before);
-        before = { at: performance.now(), nodes: new Map((found.nodes ?? []).map((node) => [node.address, node])) };
-        if (found.none) return;
+        draw(box, view, before);
+        before = { at: performance.now(), nodes: new Map((view.nodes ?? []).map((node) => [node.address, node])) };
+        if (view.none) return;
       } catch (error) {
         if (!ended) put(box, h("p", { class: "note" }, `${error.message}.`));
       }
@@ -35,22 +35,22 @@ export function show(main) {
   };
 }
 
-/** Bytes per second since the last look. */
+/** Bytes per second since the last update. */
 function speed(node, before, name) {
   const old = before?.nodes.get(node.address);
   return old ? rate(Math.max(0, node[name] - old[name]) / ((performance.now() - before.at) / 1000)) : "…";
 }
 
-function draw(box, found, before) {
-  if (found.none) {
-    put(box, h("p", { class: "note" }, found.none));
+function draw(box, view, before) {
+  if (view.none) {
+    put(box, h("p", { class: "note" }, view.none));
     return;
   }
-  const past = found.past,
+  const past = view.past,
     last = past.at(-1);
   put(
     box,
-    found.troubles.map((words) => h("p", { class: "note bad" }, words)),
+    view.troubles.map((trouble) => h("p", { class: "note bad" }, trouble)),
     h(
       "div",
       { class: "cards" },
@@ -73,8 +73,8 @@ function draw(box, found, before) {
             ["mean request", (node) => size(node.mean), "n"],
             ["window", (node) => window_(1e9 * node.window_seconds), "n"],
           ],
-          found.nodes,
-          "No I/O node shows its metrics.",
+          view.nodes,
+          "No I/O node answers with its metrics.",
         ),
         h("p", { class: "quiet" }, "queues: pieces that wait for each data server"),
       ),
@@ -113,16 +113,16 @@ function draw(box, found, before) {
             changes(past).slice(-12).reverse(),
           ),
         ),
-      found.council &&
+      view.council &&
         card(
           "Council",
-          h("p", {}, `${plural(found.council.nodes, "I/O node")}, ${plural(found.council.situations, "situation")} known`),
+          h("p", {}, `${plural(view.council.nodes, "I/O node")}, ${plural(view.council.situations, "situation")} known`),
         ),
-      found.learned &&
+      view.learned &&
         h(
           "section",
           { class: "card wide" },
-          h("h3", {}, `What the council learned: the best ${found.learned.parameter} by situation`),
+          h("h3", {}, `What the council learned: the best ${view.learned.parameter} by situation`),
           table(
             "What the council learned",
             [
@@ -135,12 +135,12 @@ function draw(box, found, before) {
               [
                 "best",
                 (row) =>
-                  row.best === null ? "–" : found.learned.parameter === "window" ? window_(row.best) : String(row.best),
+                  row.best === null ? "–" : view.learned.parameter === "window" ? window_(row.best) : String(row.best),
                 "n",
               ],
-              ["rests on", (row) => `${count(Math.round(row.rewards))} s`, "n"],
+              ["evidence", (row) => `${count(Math.round(row.rewards))} s`, "n"],
             ],
-            found.learned.situations,
+            view.learned.situations,
             "Nothing yet.",
           ),
         ),
@@ -154,10 +154,10 @@ const window_ = (nanoseconds) =>
     ? `${Math.round(nanoseconds / 1e3)} µs`
     : nanoseconds < 1e9
       ? `${Number((nanoseconds / 1e6).toPrecision(3))} ms`
-      : lasting(nanoseconds / 1e9);
+      : duration(nanoseconds / 1e9);
 const value = (row) => (row.value === null ? "–" : row.parameter === "window" ? window_(row.value) : String(row.value));
 
-/** Only where the pattern or the decision changes. */
+/** The rows at which the pattern or the decision changes. */
 function changes(rows) {
   const key = (row) => `${row.patterns} ${row.operation} ${row.value}`;
   return rows.filter((row, n) => n === 0 || key(row) !== key(rows[n - 1]));

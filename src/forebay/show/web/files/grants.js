@@ -1,11 +1,11 @@
-// Grants: when they are there, all of them, who waits and why, and who was refused.
+// Grants: the timeline, the list, the queue with its reasons, and refusals.
 
 import { h, put } from "/page/dom.js";
 import { showList } from "/page/list.js";
 import { showTimeline } from "/page/timeline.js";
 import { asOf, goto } from "/page/place.js";
 import { state } from "/page/panel.js";
-import { HELD, STATES, lasting, moment, short, size } from "/page/format.js";
+import { HELD, STATES, duration, moment, short, size } from "/page/format.js";
 
 const PARTS = { timeline: "Timeline", list: "All", queue: "Queue", refusals: "Refusals" };
 
@@ -14,8 +14,8 @@ export function show(main, here) {
   const tabs = h(
     "div",
     { class: "tabs" },
-    Object.entries(PARTS).map(([name, words]) =>
-      h("a", { href: `#/grants/${name}`, "aria-current": name === part ? "true" : null }, words),
+    Object.entries(PARTS).map(([name, label]) =>
+      h("a", { href: `#/grants/${name}`, "aria-current": name === part ? "true" : null }, label),
     ),
   );
   const bar = h("div", { class: "row bar-row" }, h("h2", {}, "Grants"), tabs),
@@ -39,7 +39,7 @@ const SIZE = ["size", "6.5em", (row) => size(row.size), "n"];
 const OWNER = ["owner", "10em", owner];
 const JOB = ["job", "8em", (row) => row.job || "–"];
 const ASKED = [SIZE, OWNER, JOB];
-const FOR = ["for", "5em", (row) => lasting(row.seconds), "n"];
+const FOR = ["for", "5em", (row) => duration(row.seconds), "n"];
 
 function all(bar, box, here) {
   const params = here.params;
@@ -48,11 +48,11 @@ function all(bar, box, here) {
     { "aria-label": "State", onchange: () => goto({ state: pick.value }) },
     [
       ["", "any state"],
-      ["live", "all that live"],
-      ["ended", "all that ended"],
+      ["live", "all live grants"],
+      ["ended", "all ended grants"],
       ...STATES.map((name) => [name, name]),
-    ].map(([value, words]) =>
-      h("option", { value, selected: value === (params.get("state") ?? "") ? true : null }, words),
+    ].map(([value, label]) =>
+      h("option", { value, selected: value === (params.get("state") ?? "") ? true : null }, label),
     ),
   );
   const text = h("input", {
@@ -90,11 +90,11 @@ function listState(box, name, caption, empty, columns) {
 }
 
 function queue(box) {
-  return listState(box, "queued", "The queue in its order, with the reason of each wait", "Nobody waits.", [
+  return listState(box, "queued", "The queue in order, with the reason for each wait", "The queue is empty.", [
     ["place", "5em", (row) => String(row.position), "n"],
     ...ASKED,
     FOR,
-    ["waits since", "10em", (row) => moment(row.created), "n"],
+    ["waiting since", "10em", (row) => moment(row.created), "n"],
     ["tried", "5em", (row) => String(row.tried), "n"],
     ["next try", "10em", (row) => moment(row.again), "n"],
     ["expected", "10em", (row) => moment(row.expected), "n"],
@@ -104,7 +104,7 @@ function queue(box) {
 
 function refusals(box) {
   const caption = "Refusals, the newest first, with their reasons";
-  return listState(box, "refused", caption, "Nothing was refused lately.", [
+  return listState(box, "refused", caption, "No recent refusals.", [
     ["refused", "10em", (row) => moment(row.changed), "n"],
     ...ASKED,
     FOR,

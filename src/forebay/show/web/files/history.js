@@ -1,4 +1,4 @@
-// What ran: applications by bytes and runs, how their files were striped, the health of OSTs.
+// Past runs: applications by bytes and runs, their striping, and the health of OSTs.
 
 import { bars, line } from "/page/charts.js";
 import { facts, h, put, table } from "/page/dom.js";
@@ -36,13 +36,13 @@ const over = (usage) =>
   usage.filesystems.length > 1 ? `; over all file systems: ${usage.filesystems.map(mounted).join(", ")}` : "";
 
 async function drawAll(box) {
-  const found = await ask("/v1/page/looks/history", { patience: LONG });
-  if (found.none) {
-    put(box, h("p", { class: "note" }, found.none));
+  const view = await ask("/v1/page/looks/history", { patience: LONG });
+  if (view.none) {
+    put(box, h("p", { class: "note" }, view.none));
     return;
   }
-  const usage = found.usage,
-    sick = found.osts.filter((ost) => ost.verdict === "sick");
+  const usage = view.usage,
+    sick = view.osts.filter((ost) => ost.verdict === "sick");
   put(
     box,
     h(
@@ -85,7 +85,7 @@ async function drawAll(box) {
             ["share", (row) => percent(row.percent), "n"],
           ],
           shortened(usage.stripe_count),
-          "No run tells.",
+          "No run recorded it.",
         ),
       ),
       card(
@@ -98,7 +98,7 @@ async function drawAll(box) {
             ["share", (row) => percent(row.percent), "n"],
           ],
           usage.stripe_size,
-          "No run tells.",
+          "No run recorded it.",
         ),
         facts(
           ["On one OST", percent(usage.default.stripe_count_pct)],
@@ -125,8 +125,8 @@ async function drawAll(box) {
             ["runs", (ost) => count(ost.runs), "n"],
             ["volume", (ost) => size(ost.total_bytes), "n"],
           ],
-          found.osts.slice(0, 20),
-          "No run tells which OSTs it used.",
+          view.osts.slice(0, 20),
+          "No run recorded its OSTs.",
         ),
       ),
       h(
@@ -136,7 +136,7 @@ async function drawAll(box) {
           "h3",
           {},
           "Applications",
-          found.left_out ? h("span", { class: "quiet" }, `, the ${found.apps.length} with the most bytes`) : null,
+          view.left_out ? h("span", { class: "quiet" }, `, the ${view.apps.length} with the most bytes`) : null,
         ),
         table(
           "Applications",
@@ -155,25 +155,25 @@ async function drawAll(box) {
             ],
             ["last run", (app) => moment(app.last_start_time), "n"],
           ],
-          found.apps,
+          view.apps,
         ),
       ),
     ),
   );
 }
 
-/** Without the empty bins at the end. */
+/** Removes the empty bins at the end. */
 const shortened = (bins) => bins.slice(0, bins.findLastIndex((bin) => bin.runs) + 1);
 const card = (title, ...inside) => h("section", { class: "card" }, h("h3", {}, title), ...inside);
 
 async function drawApp(box, app) {
-  const found = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`, { patience: LONG });
+  const view = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`, { patience: LONG });
   const back = h("p", {}, h("a", { href: "#/history" }, "← all applications"));
-  if (found.none) {
-    put(box, back, h("p", { class: "note" }, found.none));
+  if (view.none) {
+    put(box, back, h("p", { class: "note" }, view.none));
     return;
   }
-  const advice = found.advice;
+  const advice = view.advice;
   put(
     box,
     back,
@@ -181,24 +181,24 @@ async function drawApp(box, app) {
       "div",
       { class: "cards" },
       card(
-        found.app,
+        view.app,
         facts(
-          ["Runs", count(found.runs)],
-          ["File system", found.filesystem],
-          ["Left out", found.elsewhere.map(leftOut).join(", ")],
-          ["Processes", count(found.processes)],
-          ["From", moment(found.first_start_time)],
-          ["To", moment(found.last_start_time)],
+          ["Runs", count(view.runs)],
+          ["File system", view.filesystem],
+          ["Left out", view.elsewhere.map(leftOut).join(", ")],
+          ["Processes", count(view.processes)],
+          ["From", moment(view.first_start_time)],
+          ["To", moment(view.last_start_time)],
         ),
-        found.words.map((words) => h("p", {}, words)),
+        view.words.map((sentence) => h("p", {}, sentence)),
       ),
       card(
         "Bandwidth by OSTs, b(n)",
-        found.points.length
+        view.points.length
           ? [
               line(
                 "Bandwidth by OSTs",
-                found.points.map((point) => [point.n, point.median]),
+                view.points.map((point) => [point.n, point.median]),
                 { sayX: (n) => plural(Number(n.toPrecision(2)), "OST"), sayY: rate },
               ),
               table(
@@ -210,10 +210,10 @@ async function drawApp(box, app) {
                   ["90 %", (point) => rate(point.p90), "n"],
                   ["runs", (point) => count(point.runs), "n"],
                 ],
-                found.points,
+                view.points,
               ),
             ]
-          : h("p", { class: "quiet" }, "No run tells its OSTs and its time."),
+          : h("p", { class: "quiet" }, "No run recorded its OSTs and its time."),
       ),
       card(
         "Last advice",
@@ -235,7 +235,7 @@ async function drawApp(box, app) {
                 ["On", advice.applied_to],
               ),
             ]
-          : h("p", { class: "quiet" }, "Nothing was advised for it yet: forebay advise --app ", h("code", {}, app)),
+          : h("p", { class: "quiet" }, "No advice yet. Get some: forebay advise --app ", h("code", {}, app)),
       ),
     ),
   );

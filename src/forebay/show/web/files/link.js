@@ -1,8 +1,8 @@
-// What the page knows of the machine, and how that stays true: a snapshot, and frames of the event stream after it.
+// The page's copy of the machine's state: a snapshot, kept up to date by frames of the event stream.
 //
-// Every frame tells from which number of the journal to which it goes. One that begins after what is known leaves a
-// gap: then the snapshot is asked for again. One that ends before it is passed over. Values are absolute, so that a
-// frame which overlaps changes nothing that is right already.
+// Every frame covers a range of the journal. If a frame begins after the known number, the page loads the snapshot
+// again. It skips a frame that ends before the known number. Values are absolute, so that overlapping frames do no
+// harm.
 
 export const world = {
   number: 0,
@@ -18,13 +18,13 @@ export const world = {
   skew: 0,
 };
 
-// Milliseconds: for one answer, between tries to connect, without a word of the service, and in a tab that nobody sees.
-export const LONG = 300000; // for what is read from a whole history
+// Milliseconds: for one answer, between tries to connect, without an event of the service, and in a hidden tab.
+export const LONG = 300000; // for views of the whole history
 const PATIENCE = 30000,
   LATEST = 5000,
   SILENT = 10000,
   HIDDEN = 30000,
-  BEATS = 3; // that the service may miss before it counts as silent
+  BEATS = 3; // missed beats before the service counts as silent
 
 const ears = new Map();
 
@@ -35,7 +35,7 @@ export function on(kind, work) {
   return () => ears.get(kind).delete(work);
 }
 
-function tell(kind, what) {
+function notify(kind, what) {
   for (const work of [...(ears.get(kind) ?? [])]) work(what);
 }
 
@@ -78,18 +78,18 @@ export async function ask(path, { method = "GET", body, quiet = false, patience 
 
 function refused(code, message, quiet) {
   const error = new ServiceError(code, message);
-  if (error.isLoggedOut && !quiet) tell("login", error);
+  if (error.isLoggedOut && !quiet) notify("login", error);
   return error;
 }
 
-/** Seconds since 1970 as the page shows them: of the moment that is looked at, where that is not now. */
+/** The time that the page shows, in seconds since 1970: now, or the selected moment of a journal. */
 export const now = () => world.reading?.at ?? Date.now() / 1000;
 
 // The snapshot
 
 let loading = null;
 
-/** Everything anew; asked for twice at a time it is one question. */
+/** Loads the snapshot. Simultaneous calls share one request. */
 export function load(quiet = false, patience = PATIENCE) {
   loading ??= ask(world.reading ? `/v1/page?number=${world.reading.number ?? ""}` : "/v1/page", { quiet, patience })
     .then((snapshot) => {
@@ -110,9 +110,9 @@ function keepSnapshot(snapshot) {
   world.boot = snapshot.boot;
   world.rates = snapshot.rates ?? {};
   keepHead(snapshot);
-  tell("machine", null);
-  tell("grants", null);
-  tell("reset", null);
+  notify("machine", null);
+  notify("grants", null);
+  notify("reset", null);
   return snapshot;
 }
 
@@ -122,10 +122,10 @@ function keepHead(head) {
   world.policy = head.policy;
   world.mode = head.mode;
   world.rules = head.rules ?? world.rules;
-  tell("totals", null);
+  notify("totals", null);
 }
 
-/** The snapshot of another moment, where the page shows a journal. */
+/** Loads the snapshot at another number of a journal. */
 export async function moveTo(number) {
   world.reading = { ...world.reading, number };
   await load();
@@ -140,7 +140,7 @@ let source = null,
   silent = SILENT,
   resting = false;
 
-/** Follows the service from now on, whatever happens to the connection. */
+/** Follows the service from now on, and reconnects if the connection is lost. */
 export function follow() {
   if (world.reading) return;
   stop();
@@ -151,7 +151,7 @@ export function follow() {
   source.addEventListener("rates", (event) => {
     heard();
     world.rates = JSON.parse(event.data).rates;
-    tell("rates", null);
+    notify("rates", null);
   });
   source.addEventListener("still", (event) => still(JSON.parse(event.data)));
   source.addEventListener("reset", () => {
@@ -161,7 +161,7 @@ export function follow() {
   source.addEventListener("logout", (event) => {
     stop();
     const { code, error } = JSON.parse(event.data);
-    tell("login", new ServiceError(code, error));
+    notify("login", new ServiceError(code, error));
   });
   source.onerror = lost;
 }
@@ -175,18 +175,18 @@ export function stop() {
 function heard() {
   heardAt = performance.now();
   pause = 0;
-  tell("link", "live");
+  notify("link", "live");
 }
 
-function hello(words) {
-  silent = BEATS * words.beat * 1000;
+function hello(event) {
+  silent = BEATS * event.beat * 1000;
   heard();
-  if (words.boot !== world.boot || words.number < world.number) resync();
+  if (event.boot !== world.boot || event.number < world.number) resync();
 }
 
-function still(words) {
+function still(event) {
   heard();
-  if (words.number !== world.number) resync();
+  if (event.number !== world.number) resync();
 }
 
 async function resync() {
@@ -197,10 +197,10 @@ async function resync() {
   }
 }
 
-/** The connection is gone: begin anew, soon at first. The first call says who is not logged in any more. */
+/** Reconnects after a lost connection, soon at first. The first call shows whether the login is still valid. */
 function lost() {
   stop();
-  tell("link", "lost");
+  notify("link", "lost");
   pause = Math.min(LATEST, pause ? 2 * pause : 250);
   again = setTimeout(async () => {
     try {
@@ -212,7 +212,7 @@ function lost() {
   }, pause);
 }
 
-// Browsers have few connections to one host for all their tabs, so a tab that nobody looks at gives its own back.
+// A browser has few connections to one host for all its tabs, so a hidden tab closes its connection.
 let hiding = null;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
@@ -230,7 +230,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 setInterval(() => {
-  // a connection that nobody cut may be dead all the same, and a service that runs may hang
+  // an open connection may be dead, and a running service may hang
   if (source && performance.now() - heardAt > silent) lost();
 }, 1000);
 
@@ -246,9 +246,9 @@ function applyUpdate(update) {
   update.nodes.forEach(keepNode);
   const touched = mergeFills(update.disks);
   keepHead(update);
-  if (whole.length || touched.length) tell("machine", { nodes: whole, disks: touched });
-  tell("grants", { rows: update.grants, more: update.more, forgotten: update.forgotten });
-  tell("lines", { lines: update.lines.filter((line) => line.n > before), whole: update.whole });
+  if (whole.length || touched.length) notify("machine", { nodes: whole, disks: touched });
+  notify("grants", { rows: update.grants, more: update.more, forgotten: update.forgotten });
+  notify("lines", { lines: update.lines.filter((line) => line.n > before), whole: update.whole });
 }
 
 /** Updates how full disks are; returns the keys of those that changed. */

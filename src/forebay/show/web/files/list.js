@@ -1,4 +1,4 @@
-// A table of any length: only the rows that can be seen are there, and only the pages that they are on are asked for.
+// A table of any length: it draws only visible rows, and loads only their pages.
 
 import { h, put, say, soon } from "/page/dom.js";
 import { ask, on } from "/page/link.js";
@@ -9,11 +9,11 @@ const HEIGHT = 30,
   PAGE = 200,
   SPARE = 8;
 
-/** Grants of `query()`. Columns are [head, width, cell of a row, class]. */
+/** Shows the grants of `query()`. Columns are [head, width, cell of a row, class]. */
 export function showList(box, { caption, columns, query, empty }) {
   let pages = new Map(),
     total = null,
-    asked = query(),
+    currentQuery = query(),
     stamp = 0;
   const above = h("tr", { class: "space", "aria-hidden": "true" }, h("td", { colspan: columns.length })),
     below = above.cloneNode(true);
@@ -40,15 +40,15 @@ export function showList(box, { caption, columns, query, empty }) {
   async function page(number) {
     if (pages.has(number)) return;
     pages.set(number, null);
-    const own = stamp;
+    const started = stamp;
     try {
-      const found = await ask(`/v1/page/grants?${asked}&offset=${number * PAGE}&limit=${PAGE}`);
-      if (own !== stamp) return;
-      total = found.total;
-      pages.set(number, found.rows);
+      const reply = await ask(`/v1/page/grants?${currentQuery}&offset=${number * PAGE}&limit=${PAGE}`);
+      if (started !== stamp) return;
+      total = reply.total;
+      pages.set(number, reply.rows);
       draw();
     } catch (error) {
-      if (own === stamp) {
+      if (started === stamp) {
         pages.delete(number);
         say(sum, `${error.message}.`);
       }
@@ -92,11 +92,11 @@ export function showList(box, { caption, columns, query, empty }) {
             },
           },
           columns.map(([, , cell, kind]) => {
-            const words = cell(row);
+            const content = cell(row);
             return h(
               "td",
-              { class: kind, title: typeof words === "string" && words.length > 12 ? words : null },
-              words,
+              { class: kind, title: typeof content === "string" && content.length > 12 ? content : null },
+              content,
             );
           }),
         ),
@@ -107,31 +107,31 @@ export function showList(box, { caption, columns, query, empty }) {
     return element;
   }
 
-  /** Asks again for what can be seen, and shows the old meanwhile. */
+  /** Loads the visible pages again, and shows the old rows meanwhile. */
   async function refresh() {
     stamp += 1;
-    const own = stamp,
+    const started = stamp,
       first = Math.floor(view.scrollTop / HEIGHT / PAGE),
       last = Math.floor((view.scrollTop + view.clientHeight) / HEIGHT / PAGE);
     const fresh = new Map();
     try {
       for (let number = first; number <= last; number += 1) {
-        const found = await ask(`/v1/page/grants?${asked}&offset=${number * PAGE}&limit=${PAGE}`);
-        if (own !== stamp) return;
-        total = found.total;
-        fresh.set(number, found.rows);
+        const reply = await ask(`/v1/page/grants?${currentQuery}&offset=${number * PAGE}&limit=${PAGE}`);
+        if (started !== stamp) return;
+        total = reply.total;
+        fresh.set(number, reply.rows);
       }
       pages = fresh;
       draw();
     } catch {
-      /* the connection is away; the next frame asks again */
+      /* no connection; the next frame tries again */
     }
   }
 
   const calm = soon(refresh, 400),
     busy = soon(refresh, 2500);
   const again = () => {
-    asked = query();
+    currentQuery = query();
     pages = new Map();
     total = null;
     stamp += 1;
@@ -141,14 +141,14 @@ export function showList(box, { caption, columns, query, empty }) {
   view.addEventListener("scroll", soon(draw, 16));
   document.addEventListener("filtered", filtered);
   function filtered() {
-    if (query() !== asked) again();
+    if (query() !== currentQuery) again();
   }
   const sized = new ResizeObserver(soon(draw, 50));
   sized.observe(view);
   const off = [
     on("grants", (what) => {
       if (!what) {
-        asked = query();
+        currentQuery = query();
         refresh();
       } else if (what.more || view.scrollTop > 4000) busy();
       else calm();

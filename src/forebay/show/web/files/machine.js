@@ -1,4 +1,4 @@
-// The machine as one picture: tiers, in them nodes, in them disks as bars that fill from below.
+// The machine as one picture: tiers with nodes, nodes with disks, disks as bars that fill from below.
 
 import { h, put, say, soon, table } from "/page/dom.js";
 import { disks, findDisk, on, world } from "/page/link.js";
@@ -7,7 +7,7 @@ import { linkTo } from "/page/panel.js";
 import { plural, rate, share, size } from "/page/format.js";
 
 const MARKS = { open: "", drained: "D", suspended: "!", unseen: "?", silent: "?", gone: "×" };
-const cells = new Map(); // by key of the disk
+const cells = new Map(); // by the disk's key
 let names = [];
 
 export function show(main, here) {
@@ -67,12 +67,12 @@ function legend() {
     h("li", {}, h("i", { class: "disk sample full", style: { "--used": "95%", "--held": "95%" } }), "over 90 %"),
     h("li", {}, h("i", { class: "disk sample drained", style: { "--used": "0%", "--held": "0%" } }, "D"), "drained"),
     h("li", {}, h("i", { class: "disk sample suspended", style: { "--used": "0%", "--held": "0%" } }, "!"), "suspended"),
-    h("li", {}, h("i", { class: "disk sample silent", style: { "--used": "0%", "--held": "0%" } }, "?"), "silent or unseen"),
+    h("li", {}, h("i", { class: "disk sample silent", style: { "--used": "0%", "--held": "0%" } }, "?"), "silent or inaccessible"),
     h("li", {}, h("i", { class: "disk sample gone", style: { "--used": "0%", "--held": "0%" } }, "×"), "gone"),
   );
 }
 
-/** Tiers with their nodes; a node whose disks are of several tiers stands in each. */
+/** Tiers with their nodes; a node with disks of several tiers is in each. */
 function grouped(find) {
   const tiers = new Map();
   for (const disk of disks()) {
@@ -83,7 +83,7 @@ function grouped(find) {
     if (!nodes.has(disk.node)) nodes.set(disk.node, []);
     nodes.get(disk.node).push(disk);
   }
-  return [...tiers].sort(([one], [other]) => one.localeCompare(other));
+  return [...tiers].sort(([first], [second]) => first.localeCompare(second));
 }
 
 function drawAll(box, find) {
@@ -96,7 +96,7 @@ function drawAll(box, find) {
       h(
         "p",
         { class: "note" },
-        world.nodes.size ? "No disk fits." : "No storage node has registered yet. Start its agent: forebay agent FILE.",
+        world.nodes.size ? "No disk matches." : "No storage node has registered yet. Start its agent: forebay agent FILE.",
       ),
     );
     return;
@@ -113,28 +113,28 @@ function drawAll(box, find) {
 }
 
 function drawTier(tier, nodes) {
-  const own = [...nodes.values()].flat();
+  const disksHere = [...nodes.values()].flat();
   return h(
     "section",
     { class: "tier", "data-tier": tier },
-    h("h3", {}, tier ? `Tier ${tier}` : "No tier", h("span", { class: "quiet sum" }, sum(own, nodes.size))),
+    h("h3", {}, tier ? `Tier ${tier}` : "No tier", h("span", { class: "quiet sum" }, sum(disksHere, nodes.size))),
     h(
       "div",
       { class: "nodes" },
       [...nodes]
-        .sort(([one], [other]) => one.localeCompare(other, undefined, { numeric: true }))
+        .sort(([first], [second]) => first.localeCompare(second, undefined, { numeric: true }))
         .map(([name, each]) => drawNode(name, each)),
     ),
   );
 }
 
-function sum(own, nodes) {
-  const there = own.filter((disk) => disk.there);
+function sum(disksHere, nodes) {
+  const there = disksHere.filter((disk) => disk.there);
   const add = (name) => there.reduce((total, disk) => total + disk[name], 0);
-  return `${plural(nodes, "node")}, ${plural(own.length, "disk")}, ${size(add("used"))} of ${size(add("capacity"))} used (${share(add("used"), add("capacity"))})`;
+  return `${plural(nodes, "node")}, ${plural(disksHere.length, "disk")}, ${size(add("used"))} of ${size(add("capacity"))} used (${share(add("used"), add("capacity"))})`;
 }
 
-function drawNode(name, own) {
+function drawNode(name, disksHere) {
   const node = world.nodes.get(name),
     mark = node.silent ? "silent" : node.drained ? "drained" : "";
   return h(
@@ -149,7 +149,7 @@ function drawNode(name, own) {
     h(
       "div",
       { class: "disks" },
-      own.map((disk) => {
+      disksHere.map((disk) => {
         const cell = h("button", { type: "button", tabindex: "-1", "data-key": disk.key });
         cells.set(disk.key, cell);
         drawDisk(cell, disk);
@@ -173,7 +173,7 @@ function drawDisk(cell, disk) {
 const describeDisk = (disk) =>
   `${disk.key}: ${share(disk.used, disk.capacity)} used, ${plural(disk.volumes, "volume")}${disk.state === "open" ? "" : `, ${disk.state}`}`;
 
-/** Whether a node has other disks, or another mark, than are drawn. */
+/** Whether a node's disks or mark differ from the picture. */
 function changedShape(name) {
   const node = world.nodes.get(name),
     drawn = document.querySelectorAll(`.node[data-node="${CSS.escape(name)}"]`);
@@ -246,13 +246,13 @@ function listen(box, tip) {
 
 /** The nearest disk in the row of nodes below or above. */
 function below(all, at, way) {
-  const own = all[at].getBoundingClientRect();
+  const start = all[at].getBoundingClientRect();
   let best = at,
     least = Infinity;
   for (let to = at + way; to >= 0 && to < all.length && Math.abs(to - at) < 400; to += way) {
     const other = all[to].getBoundingClientRect();
-    if ((other.top - own.top) * way < own.height / 2) continue;
-    const distance = 4 * Math.abs(other.top - own.top) + Math.abs(other.left - own.left);
+    if ((other.top - start.top) * way < start.height / 2) continue;
+    const distance = 4 * Math.abs(other.top - start.top) + Math.abs(other.left - start.left);
     if (distance < least) {
       least = distance;
       best = to;
@@ -279,9 +279,9 @@ function showTip(tip, cell) {
   );
   tip.hidden = false;
   const at = cell.getBoundingClientRect(),
-    own = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(4, Math.min(innerWidth - own.width - 4, at.left + at.width / 2 - own.width / 2))}px`;
-  tip.style.top = `${at.top - own.height - 6 > 0 ? at.top - own.height - 6 : at.bottom + 6}px`;
+    area = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, Math.min(innerWidth - area.width - 4, at.left + at.width / 2 - area.width / 2))}px`;
+  tip.style.top = `${at.top - area.height - 6 > 0 ? at.top - area.height - 6 : at.bottom + 6}px`;
 }
 
 function drawTable(box, find) {
@@ -304,7 +304,7 @@ function drawTable(box, find) {
         ["read", (disk) => rate(disk.read), "n"],
       ],
       rows,
-      "No disk fits.",
+      "No disk matches.",
     ),
   );
 }

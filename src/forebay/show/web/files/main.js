@@ -1,6 +1,6 @@
-// The frame of the page: where one is, who one is, and whether what is shown is true now.
+// The frame of the page: navigation, the visitor, and the state of the connection.
 
-import { aloud, closeDialogs, h, put, say } from "/page/dom.js";
+import { announce, closeDialogs, h, put, say } from "/page/dom.js";
 import { ask, disks, follow, load, moveTo, on, stop, world } from "/page/link.js";
 import { showPanel } from "/page/panel.js";
 import { TITLES, place, views } from "/page/place.js";
@@ -51,7 +51,7 @@ function drawNav(view) {
   );
 }
 
-// Who, and the light
+// The visitor, and the colour scheme
 
 function drawOwn() {
   const who = world.who;
@@ -80,7 +80,7 @@ function light() {
   try {
     localStorage.setItem("light", chosen);
   } catch {
-    /* it lasts as long as the page */
+    /* the choice lasts until the page closes */
   }
   document.dispatchEvent(new CustomEvent("lit"));
 }
@@ -94,7 +94,7 @@ function lit() {
     const kept = localStorage.getItem("light");
     if (kept === "light" || kept === "dark") choose(kept);
   } catch {
-    /* as the system has it */
+    /* use the system's setting */
   }
 }
 
@@ -104,7 +104,7 @@ async function logout() {
   login("You have logged out.");
 }
 
-// Whether it is true now
+// The state of the connection
 
 function drawState() {
   const reading = world.reading;
@@ -112,14 +112,14 @@ function drawState() {
     put(at("state"), h("span", { class: "badge" }, reading.kind === "study" ? "a finished study" : "a journal"));
     return;
   }
-  const words = { live: "live", lost: "no connection" }[link];
+  const label = { live: "live", lost: "no connection" }[link];
   put(
     at("state"),
     h(
       "span",
       { class: `link ${link}` },
       h("span", { "aria-hidden": "true" }, link === "live" ? "●" : "▲"),
-      ` ${words}`,
+      ` ${label}`,
     ),
     world.policy && h("span", { class: "quiet hide-narrow" }, "policy ", h("b", {}, world.policy)),
     world.mode === "shadow" && h("span", { class: "badge warn" }, "shadow"),
@@ -127,12 +127,12 @@ function drawState() {
 }
 
 function drawBanner() {
-  const words = [];
+  const sentences = [];
   if (link === "lost")
-    words.push("The service does not answer. What is shown is as of the last contact; the page tries again by itself.");
-  if (world.mode === "shadow") words.push("Shadow mode: Forebay decides and records, and nothing is done on any disk.");
+    sentences.push("The service does not answer. The page shows the state of the last contact and keeps trying.");
+  if (world.mode === "shadow") sentences.push("Shadow mode: Forebay decides and records, but changes nothing on any disk.");
   const banner = at("banner"),
-    text = words.join(" ");
+    text = sentences.join(" ");
   if (banner.textContent !== text) put(banner, text && h("p", { class: link === "lost" ? "note bad" : "note" }, text));
 }
 
@@ -153,18 +153,18 @@ function drawTotals() {
   const measured = Object.values(world.rates);
   const state = (name) => totals.states[name] ?? 0;
   const busy = state("granted") + state("making") + state("ready") + state("in-use") + state("releasing");
-  const own = world.who?.role === "user";
+  const isUser = world.who?.role === "user";
   const cells = [
     ["Used", `${size(used)} of ${size(capacity)}`, share(used, capacity), "#/machine"],
     ["Planned", size(planned), "for later", "#/grants/timeline"],
     ...(measured.length
       ? [["Bandwidth", rate(measured.reduce((sum, [write, read]) => sum + write + read, 0)), "in use", "#/machine"]]
       : []),
-    [own ? "Your grants" : "Grants", String(busy), "have space", "#/grants/list?state=live"],
+    [isUser ? "Your grants" : "Grants", String(busy), "have space", "#/grants/list?state=live"],
     [
-      own ? "You wait" : "Waiting",
+      isUser ? "You wait" : "Waiting",
       String(state("queued")),
-      own ? `${totals.queue} in the queue` : "in the queue",
+      isUser ? `${totals.queue} in the queue` : "in the queue",
       "#/grants/queue",
     ],
     ["Refused", String(state("refused")), "lately", "#/grants/refusals"],
@@ -187,13 +187,13 @@ function drawTotals() {
 }
 
 function attention(totals) {
-  const words = [totals.silent && `${totals.silent} silent`, totals.drained && `${totals.drained} drained`].filter(
+  const counts = [totals.silent && `${totals.silent} silent`, totals.drained && `${totals.drained} drained`].filter(
     Boolean,
   );
-  return words.join(", ") || "all answer";
+  return counts.join(", ") || "all answer";
 }
 
-// Moments of a journal
+// Moving through a journal
 
 function drawMoments() {
   const reading = world.reading;
@@ -206,13 +206,13 @@ function drawMoments() {
     id: "moment",
     oninput: () => move(Number(slider.value)),
   });
-  const words = h("output", { for: "moment" });
+  const position = h("output", { for: "moment" });
   const step = (by) => () => {
     slider.value = Math.min(reading.last, Math.max(1, Number(slider.value) + by));
     move(Number(slider.value));
   };
   let moving = null;
-  const draw = () => say(words, `event ${world.reading.number} of ${reading.last}, ${moment(world.reading.at)}`);
+  const draw = () => say(position, `event ${world.reading.number} of ${reading.last}, ${moment(world.reading.at)}`);
   const move = (number) => {
     clearTimeout(moving);
     moving = setTimeout(async () => {
@@ -227,8 +227,8 @@ function drawMoments() {
       h("label", { for: "moment" }, "Moment"),
       h("button", { type: "button", onclick: step(-1), "aria-label": "One event back" }, "◀"),
       slider,
-      h("button", { type: "button", onclick: step(1), "aria-label": "One event on" }, "▶"),
-      words,
+      h("button", { type: "button", onclick: step(1), "aria-label": "One event forward" }, "▶"),
+      position,
     ),
   );
   draw();
@@ -236,11 +236,11 @@ function drawMoments() {
 
 // Logging in
 
-function login(words) {
+function login(reason) {
   stop();
-  const asked = document.querySelector("form.login .trouble");
-  if (asked) {
-    if (words) say(asked, words);
+  const loginError = document.querySelector("form.login .trouble");
+  if (loginError) {
+    if (reason) say(loginError, reason);
     return;
   }
   closeDialogs();
@@ -262,7 +262,7 @@ function login(words) {
     required: true,
     spellcheck: "false",
   });
-  const trouble = h("p", { class: "trouble", role: "alert" }, words ?? "");
+  const trouble = h("p", { class: "trouble", role: "alert" }, reason ?? "");
   const form = h(
     "form",
     {
@@ -280,7 +280,7 @@ function login(words) {
     h(
       "p",
       { class: "quiet" },
-      "On a machine of the service, ",
+      "On the service's machine, ",
       h("code", {}, "forebay token login"),
       " prints a link that opens this page once, without a token. An administrator makes tokens: ",
       h("code", {}, "forebay token make NAME --role user --uid UID --out FILE"),
@@ -300,21 +300,21 @@ async function enter(secret, trouble) {
   }
 }
 
-/** Whether somebody came by a one-time link; then the page begins anew, logged in, or says why not. */
+/** Logs in by a one-time link, if the address has one, and then reloads the page or says why it failed. */
 async function byLink() {
-  const found = /^#login=(.+)$/.exec(location.hash);
-  if (!found) return false;
+  const match = /^#login=(.+)$/.exec(location.hash);
+  if (!match) return false;
   history.replaceState(null, "", "/");
   try {
-    await ask("/v1/login", { method: "POST", quiet: true, body: { secret: decodeURIComponent(found[1]) } });
+    await ask("/v1/login", { method: "POST", quiet: true, body: { secret: decodeURIComponent(match[1]) } });
     location.reload();
   } catch (error) {
-    login(`The link does not count any more (${error.message}). Make a new one, or paste a token.`);
+    login(`The link is no longer valid (${error.message}). Make a new one, or paste a token.`);
   }
   return true;
 }
 
-// The beginning
+// Start
 
 async function begin() {
   world.who = (await load(true)).who;
@@ -340,16 +340,16 @@ async function start() {
   }
 }
 
-const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-/** Why a visitor has to log in; nothing if the visitor never was. */
+/** Why a visitor must log in; empty if the visitor was never logged in. */
 const reason = (error) => (error.code === "not-logged-in" ? "" : sentence(error.message));
 
 on("login", (error) => login(reason(error)));
 on("link", (state) => {
   if (state !== link) {
     link = state;
-    aloud(state === "live" ? "Connected again." : "The service does not answer.");
+    announce(state === "live" ? "Connected again." : "The service does not answer.");
   }
   drawState();
   drawBanner();

@@ -1,15 +1,15 @@
-// Beside the view: one node, one disk, or one grant with its story.
+// The panel beside the view: one node, one disk, or one grant with its story.
 
-import { aloud, confirmed, facts, h, put, soon, table } from "/page/dom.js";
+import { announce, confirmAction, facts, h, put, soon, table } from "/page/dom.js";
 import { ask, findDisk, on, world } from "/page/link.js";
 import { asOf, goto, open as beside } from "/page/place.js";
-import { HELD, LIVE, SHAPES, lasting, moment, plural, rate, share, short, size } from "/page/format.js";
+import { HELD, LIVE, SHAPES, duration, moment, plural, rate, share, short, size } from "/page/format.js";
 
 let open = "",
   close = null,
   opener = null;
 
-/** Shows what the address says; nothing if it says nothing. */
+/** Shows the node, disk or grant in the address, if there is one. */
 export function showPanel(panel, params) {
   const kind = ["grant", "disk", "node"].find((name) => params.get(name));
   const key = kind ? `${kind} ${params.get(kind)}` : "";
@@ -47,13 +47,13 @@ addEventListener("keydown", (event) => {
     goto({ grant: null, disk: null, node: null });
 });
 
-/** A state as a shape and a word; and whether a node that it is on is silent. */
+/** A state as a shape and a word, and whether one of its nodes is silent. */
 export const state = (name, silent = false) => [
   h("span", { class: `st st-${name}` }, h("span", { "aria-hidden": "true" }, SHAPES[name] ?? "·"), ` ${name}`),
   silent && h("span", { class: "condition-word silent" }, ", silent"),
 ];
 
-export const linkTo = (kind, name, words = name) =>
+export const linkTo = (kind, name, label = name) =>
   h(
     "a",
     {
@@ -64,7 +64,7 @@ export const linkTo = (kind, name, words = name) =>
         beside(kind, name);
       },
     },
-    words,
+    label,
   );
 
 const bar = (disk) =>
@@ -82,10 +82,10 @@ const may = () => world.who?.role === "administrator" && !world.reading;
 const STATE_WORDS = {
   open: "open for new grants",
   drained: "drained: no new grants",
-  suspended: "suspended: volumes could not be made here; it is tried again",
-  unseen: "not seen: its agent can't look at it",
+  suspended: "suspended: volumes could not be made here; the service tries again",
+  unseen: "inaccessible: its agent cannot read it",
   silent: "silent: its agent does not answer",
-  gone: "gone: its agent does not see it any more",
+  gone: "gone: its node no longer has it",
 };
 
 function showDisk(box, key) {
@@ -126,7 +126,7 @@ function drawDisk(box, key) {
       ["Volumes", String(disk.volumes)],
       ["Tier", disk.tier],
       ["Node", linkTo("node", disk.node)],
-      ["Can do", `write ${rate(disk.write)}, read ${rate(disk.read)}`],
+      ["Bandwidth", `write ${rate(disk.write)}, read ${rate(disk.read)}`],
       ["In use", rates ? `write ${rate(rates[0])}, read ${rate(rates[1])}` : "its agent does not measure bandwidth"],
       ["Volumes are", [disk.kind, disk.expose !== "none" && `reached by ${disk.expose}`].filter(Boolean).join(", ")],
     ),
@@ -186,15 +186,15 @@ const condition = (state) => h("p", { class: `condition ${state}` }, STATE_WORDS
 
 function drainButton(node, disk, drained, what) {
   const verb = drained ? "Undrain" : "Drain";
-  const words = drained
-    ? `New grants may be placed on ${what} again.`
-    : `No new grants are placed on ${what}. Those that are there stay until they end.`;
+  const consequence = drained
+    ? `New grants can be placed on ${what} again.`
+    : `No new grants are placed on ${what}. Existing grants stay until they end.`;
   const trouble = h("p", { class: "trouble", role: "alert" });
   const work = async () => {
-    if (!(await confirmed(`${verb} ${what}?`, words, verb))) return;
+    if (!(await confirmAction(`${verb} ${what}?`, consequence, verb))) return;
     try {
       await ask(`/v1/nodes/${encodeURIComponent(node)}/${verb.toLowerCase()}`, { method: "POST", body: { disk } });
-      aloud(`${what} is ${drained ? "open" : "drained"}.`);
+      announce(`${what} is ${drained ? "open" : "drained"}.`);
     } catch (error) {
       put(trouble, `Not done: ${error.message}.`);
     }
@@ -209,7 +209,7 @@ function drainButton(node, disk, drained, what) {
 
 async function drawGrants(box, where) {
   try {
-    const found = await ask(`/v1/page/grants?limit=100&disk=${encodeURIComponent(where)}${asOf("&")}`);
+    const reply = await ask(`/v1/page/grants?limit=100&disk=${encodeURIComponent(where)}${asOf("&")}`);
     put(
       box,
       table(
@@ -221,10 +221,10 @@ async function drawGrants(box, where) {
           ["owner", (row) => row.user || String(row.uid)],
           ["until", (row) => moment(row.end, false), "n"],
         ],
-        found.rows,
+        reply.rows,
         world.who?.role === "user" ? "none of yours" : "none",
       ),
-      found.total > 100 && h("p", { class: "quiet" }, `${found.total} in all; the newest 100.`),
+      reply.total > 100 && h("p", { class: "quiet" }, `${reply.total} in all; the newest 100.`),
     );
   } catch (error) {
     put(box, h("p", { class: "trouble" }, `${error.message}.`));
@@ -242,11 +242,11 @@ function showGrant(box, id) {
   const off = [
     on("grants", (what) => {
       if (!what) draw();
-      else if (what.forgotten.includes(id)) vanished(top, id, "It ended, and was kept as long as the rules say.");
+      else if (what.forgotten.includes(id)) vanished(top, id, "It ended, and the time that the rules keep ended grants is over.");
       else if (what.more || what.rows.some((row) => row.id === id)) draw();
     }),
     on("machine", (what) => {
-      if (what?.nodes.length) draw(); // its nodes may have fallen silent, or answer again
+      if (what?.nodes.length) draw(); // one of its nodes may have fallen silent, or answered again
     }),
   ];
   return () => off.forEach((end) => end());
@@ -259,7 +259,7 @@ function vanished(top, id, why) {
     h(
       "p",
       { class: "note", role: "alert" },
-      `This grant is not there any more. ${why} The journal still has it: forebay replay reads that.`,
+      `This grant is no longer listed. ${why} The journal still has it; use forebay replay.`,
     ),
   );
 }
@@ -275,14 +275,14 @@ async function drawGrant(top, story, id) {
         top,
         id,
         world.reading
-          ? "At this moment it was not asked for yet, or forgotten already."
-          : "It ended and was forgotten, or never was.",
+          ? "At this moment it was not requested yet, or already forgotten."
+          : "It ended long ago, or never existed.",
       );
     else
       put(
         top,
         h("h2", {}, "Grant ", h("span", { class: "mono" }, short(id))),
-        h("p", { class: "trouble", role: "alert" }, `It can't be shown: ${error.message}.`),
+        h("p", { class: "trouble", role: "alert" }, `The grant cannot be shown: ${error.message}.`),
       );
     return;
   }
@@ -296,8 +296,8 @@ async function drawGrant(top, story, id) {
       ["Owner", grant.user || `uid ${grant.uid}`],
       ["Job", grant.job],
       ["Asked", moment(grant.created)],
-      ["For", lasting(grant.seconds)],
-      ["Place", grant.position ? `${grant.position} in the queue, tried ${plural(grant.tried, "time")} again` : ""],
+      ["For", duration(grant.seconds)],
+      ["Place", grant.position ? `${grant.position} in the queue, retried ${plural(grant.tried, "time")}` : ""],
       ["Expected", grant.expected ? moment(grant.expected) : ""],
       ["From", grant.until ? moment(grant.start) : ""],
       ["Until", grant.until ? moment(grant.until) : ""],
@@ -336,17 +336,17 @@ function line(each) {
 function releaseButton(grant) {
   const trouble = h("p", { class: "trouble", role: "alert" });
   const held = HELD.includes(grant.state);
-  const words =
+  const consequence =
     `Grant ${short(grant.id)} of ${grant.user || `uid ${grant.uid}`}, ${size(grant.size)}${grant.job ? `, job ${grant.job}` : ""}. ` +
-    (held ? "What is on it is lost." : "It leaves the queue.");
+    (held ? "Its data is lost." : "It leaves the queue.");
   const work = async () => {
-    if (!(await confirmed("Release this grant?", words, "Release"))) return;
+    if (!(await confirmAction("Release this grant?", consequence, "Release"))) return;
     try {
       await ask(`/v1/grants/${encodeURIComponent(grant.id)}/release`, {
         method: "POST",
         body: { because: "released on the page" },
       });
-      aloud("Released.");
+      announce("Released.");
     } catch (error) {
       put(trouble, `Not released: ${error.message}.`);
     }

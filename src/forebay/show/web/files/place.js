@@ -1,4 +1,4 @@
-// Where one is, as the address tells it: #/view/part?what=is-open.
+// The current place in the page, as in the address: #/view/part?what=is-open.
 
 import { world } from "/page/link.js";
 
@@ -11,7 +11,7 @@ export const TITLES = {
   study: "Study",
 };
 
-/** The views that there are for whoever looks. */
+/** The views for this visitor. */
 export function views() {
   if (world.reading?.kind === "study") return ["study"];
   if (world.reading) return ["machine", "grants", "decisions"];
@@ -27,7 +27,7 @@ export function place() {
   return { view: views().includes(view) ? view : views()[0], rest, params: new URLSearchParams(query) };
 }
 
-/** Changes what is open beside a view, or how it is filtered; null takes a thing away. */
+/** Changes the panel or the filters of a view; null removes one. */
 export function goto(changes) {
   const here = place();
   for (const [name, value] of Object.entries(changes)) {
@@ -38,8 +38,8 @@ export function goto(changes) {
   location.hash = `/${[here.view, ...here.rest].join("/")}${query ? `?${query}` : ""}`;
 }
 
-/** Opens one thing beside the view. */
+/** Opens a grant, a disk or a node in the panel. */
 export const open = (kind, name) => goto({ grant: null, disk: null, node: null, [kind]: name });
 
-/** What an address of the service needs besides, where a journal is read as of some moment. */
+/** The part of a query that selects the moment of a journal; empty for a running service. */
 export const asOf = (sign = "?") => (world.reading ? `${sign}number=${world.reading.number}` : "");

@@ -1,4 +1,4 @@
-// A finished study: what it concluded, and its figures.
+// A finished study: its conclusions, figures and files.
 
 import { facts, h, put } from "/page/dom.js";
 import { world } from "/page/link.js";
@@ -25,7 +25,7 @@ export function show(main) {
         h(
           "ul",
           { class: "said" },
-          study.conclusions.map((words) => h("li", {}, String(words))),
+          study.conclusions.map((conclusion) => h("li", {}, String(conclusion))),
         ),
       ),
       study.figures.map((figure) =>

@@ -1,9 +1,9 @@
-// When grants are there: a bar each, from the last day to what is planned, in lanes by owner.
+// The timeline of grants: a bar for each, from the last day to planned ones, in lanes by owner.
 
 import { h, put, say, soon } from "/page/dom.js";
 import { ask, now, on, world } from "/page/link.js";
 import { asOf, open } from "/page/place.js";
-import { SHAPES, day, lasting, moment, plural, short, size } from "/page/format.js";
+import { SHAPES, day, duration, moment, plural, short, size } from "/page/format.js";
 
 // Hours back, hours ahead.
 const SPANS = {
@@ -19,7 +19,7 @@ const HEAD = 18,
   AXIS = 26,
   LEFT = 96,
   MANY = 300;
-const HOW = "Timeline of grants: arrow keys go from one to the next, Enter opens it";
+const HOW = "Timeline of grants: arrow keys select a grant, Enter opens it";
 const ENDED = new Set(["released", "refused", "failed", "expired"]);
 
 export function showTimeline(bar, box) {
@@ -54,8 +54,8 @@ export function showTimeline(bar, box) {
     canvas,
     space,
   );
-  const words = h("p", { class: "quiet sum", role: "status" }, " ");
-  put(box, words, view, tip, heard);
+  const summary = h("p", { class: "quiet sum", role: "status" }, " ");
+  put(box, summary, view, tip, heard);
 
   async function load() {
     const at = now(),
@@ -63,52 +63,52 @@ export function showTimeline(bar, box) {
     from = at - back * 3600;
     until = at + ahead * 3600;
     try {
-      const found = await ask(`/v1/page/timeline?begin=${from}&end=${until}${asOf("&")}`);
+      const reply = await ask(`/v1/page/timeline?begin=${from}&end=${until}${asOf("&")}`);
       bars = new Map(
-        found.id.map((id, n) => [
+        reply.id.map((id, n) => [
           id,
           {
             id,
-            owner: found.owner[n],
-            state: found.state[n],
-            begin: found.begin[n],
-            end: found.end[n],
-            size: found.size[n],
-            job: found.job[n],
-            order: found.order[n],
-            silent: found.silent[n],
+            owner: reply.owner[n],
+            state: reply.state[n],
+            begin: reply.begin[n],
+            end: reply.end[n],
+            size: reply.size[n],
+            job: reply.job[n],
+            order: reply.order[n],
+            silent: reply.silent[n],
           },
         ]),
       );
-      left = found.left_out;
+      left = reply.left_out;
       arrange();
     } catch (error) {
-      say(words, `${error.message}.`);
+      say(summary, `${error.message}.`);
     }
   }
 
-  /** Lanes: in each owner's group, a bar goes to the first lane that is free. */
+  /** Puts each bar into the first free lane of its owner's group. */
   function arrange() {
     const owners = new Map();
-    for (const one of bars.values()) {
-      if (one.state === "refused") continue;
-      if (!owners.has(one.owner)) owners.set(one.owner, []);
-      owners.get(one.owner).push(one);
+    for (const grant of bars.values()) {
+      if (grant.state === "refused") continue;
+      if (!owners.has(grant.owner)) owners.set(grant.owner, []);
+      owners.get(grant.owner).push(grant);
     }
     let top = 0;
     hover = bars.get(hover?.id) ?? null;
     groups = [...owners]
-      .sort(([one], [other]) => one.localeCompare(other))
-      .map(([owner, own]) => {
+      .sort(([first], [second]) => first.localeCompare(second))
+      .map(([owner, grants]) => {
         const ends = [];
-        own.sort((one, other) => one.begin - other.begin || one.order - other.order);
-        for (const one of own) {
-          let free = ends.findIndex((end) => end <= one.begin);
+        grants.sort((grant, other) => grant.begin - other.begin || grant.order - other.order);
+        for (const grant of grants) {
+          let free = ends.findIndex((end) => end <= grant.begin);
           if (free < 0) free = ends.length;
-          ends[free] = Math.max(shownEnd(one), one.begin + (until - from) / 400);
-          one.lane = free;
+          ends[free] = Math.max(shownEnd(grant), grant.begin + (until - from) / 400);
+          grant.lane = free;
         }
-        return { owner, own, lanes: ends.length };
+        return { owner, grants, lanes: ends.length };
       });
     const lanes = groups.reduce((total, group) => total + group.lanes, 0);
     [lane, gap] = lanes > MANY ? [3, 1] : [9, 2];
@@ -118,17 +118,17 @@ export function showTimeline(bar, box) {
       top += group.height;
     }
     space.style.height = `${top + AXIS}px`;
-    const refused = [...bars.values()].filter((one) => one.state === "refused").length;
+    const refused = [...bars.values()].filter((grant) => grant.state === "refused").length;
     const text = bars.size
       ? `${plural(bars.size - refused, "grant")} of ${plural(groups.length, "owner")}` +
         (refused ? `, ${plural(refused, "refusal")} (not drawn)` : "")
       : "No grants in this time.";
-    say(words, left ? `${text}; ${left} older ones are left out.` : text);
+    say(summary, left ? `${text}; ${left} older ones are left out.` : text);
     canvas.setAttribute("aria-label", `${text}. All of them are in the list.`);
     draw();
   }
 
-  const shownEnd = (one) => one.end || Math.max(now(), one.begin);
+  const shownEnd = (grant) => grant.end || Math.max(now(), grant.begin);
 
   function draw() {
     const width = view.clientWidth,
@@ -160,48 +160,48 @@ export function showTimeline(bar, box) {
       c.fillRect(0, top, width, 1);
       c.fillStyle = color("--ink");
       c.fillText(group.owner.slice(0, 14), 8, Math.max(top, AXIS) + 14);
-      for (const one of group.own) drawBar(c, one, x, top + HEAD + one.lane * (lane + gap) - 6, color);
+      for (const grant of group.grants) drawBar(c, grant, x, top + HEAD + grant.lane * (lane + gap) - 6, color);
     }
     c.restore();
     drawAxis(c, x, width, height, color, ticks);
   }
 
-  function drawBar(c, one, x, y, color) {
+  function drawBar(c, grant, x, y, color) {
     if (y + lane < AXIS || y > canvas.clientHeight) return;
-    if (shownEnd(one) < from || one.begin > until) {
-      one.at = null;
+    if (shownEnd(grant) < from || grant.begin > until) {
+      grant.at = null;
       return;
     }
-    const begin = Math.max(LEFT, x(one.begin)),
-      wide = Math.max(2, x(shownEnd(one)) - begin);
+    const begin = Math.max(LEFT, x(grant.begin)),
+      wide = Math.max(2, x(shownEnd(grant)) - begin);
     c.globalAlpha = 1;
-    if (one.state === "queued" || one.state === "asked") {
+    if (grant.state === "queued" || grant.state === "asked") {
       c.strokeStyle = color("--warn");
       c.setLineDash([3, 2]);
       c.strokeRect(begin + 0.5, y + 0.5, wide - 1, lane - 1);
       c.setLineDash([]);
-    } else if (one.state === "granted") {
+    } else if (grant.state === "granted") {
       c.strokeStyle = color("--accent");
       c.strokeRect(begin + 0.5, y + 0.5, wide - 1, lane - 1);
     } else {
-      c.fillStyle = one.state === "failed" ? color("--bad") : one.silent ? color("--warn") : color("--accent");
-      c.globalAlpha = ENDED.has(one.state) && one.state !== "failed" ? 0.4 : 1;
+      c.fillStyle = grant.state === "failed" ? color("--bad") : grant.silent ? color("--warn") : color("--accent");
+      c.globalAlpha = ENDED.has(grant.state) && grant.state !== "failed" ? 0.4 : 1;
       c.fillRect(begin, y, wide, lane);
       c.globalAlpha = 1;
       c.fillStyle = color("--surface");
-      if (one.state === "failed") c.fillRect(begin, y + lane / 2 - 0.5, wide, 1);
-      else if (one.silent)
+      if (grant.state === "failed") c.fillRect(begin, y + lane / 2 - 0.5, wide, 1);
+      else if (grant.silent)
         for (let left_ = begin + 4; left_ < Math.min(begin + wide, canvas.clientWidth); left_ += 5)
           c.fillRect(left_, y, 1, lane);
     }
-    if (one === hover) {
+    if (grant === hover) {
       c.strokeStyle = color("--ink");
       c.strokeRect(begin - 1.5, y - 1.5, wide + 3, lane + 3);
     }
-    one.at = [begin, y, wide];
+    grant.at = [begin, y, wide];
   }
 
-  /** Round times on the axis, as many as there is room for. */
+  /** Round times on the axis, as many as fit. */
   function* marks(width) {
     const hours = (until - from) / 3600,
       step = 3600 * (STEPS.find((each) => hours / each <= Math.max(3, (width - LEFT) / 70)) ?? 48);
@@ -233,82 +233,82 @@ export function showTimeline(bar, box) {
   }
 
   function at(event) {
-    const own = canvas.getBoundingClientRect(),
-      left_ = event.clientX - own.left,
-      top = event.clientY - own.top;
+    const area = canvas.getBoundingClientRect(),
+      left_ = event.clientX - area.left,
+      top = event.clientY - area.top;
     if (top < AXIS) return null;
     for (const group of groups) {
-      for (const one of group.own) {
+      for (const grant of group.grants) {
         if (
-          one.at &&
-          left_ >= one.at[0] - 1 &&
-          left_ <= one.at[0] + one.at[2] + 1 &&
-          top >= one.at[1] - 1 &&
-          top <= one.at[1] + lane + 1
+          grant.at &&
+          left_ >= grant.at[0] - 1 &&
+          left_ <= grant.at[0] + grant.at[2] + 1 &&
+          top >= grant.at[1] - 1 &&
+          top <= grant.at[1] + lane + 1
         )
-          return one;
+          return grant;
       }
     }
     return null;
   }
 
-  /** Frame one, and tell of it there; nobody, if there is none. */
-  function look(one, left_, top) {
-    hover = one;
-    tip.hidden = !one;
-    canvas.classList.toggle("go", Boolean(one));
-    if (one) {
-      put(tip, describe(one));
+  /** Highlights a grant and shows its tip; without a grant, clears both. */
+  function look(grant, left_, top) {
+    hover = grant;
+    tip.hidden = !grant;
+    canvas.classList.toggle("go", Boolean(grant));
+    if (grant) {
+      put(tip, describe(grant));
       tip.style.left = `${Math.min(innerWidth - 260, left_ + 12)}px`;
       tip.style.top = `${top + 14}px`;
     }
     draw();
   }
 
-  /** The one that a key leads to: along an owner's grants, or from owner to owner. */
+  /** The grant that a key leads to: along an owner's grants, or from owner to owner. */
   function toward(key) {
-    const all = groups.flatMap((group) => group.own),
-      owner = groups.findIndex((group) => group.own.includes(hover)),
+    const all = groups.flatMap((group) => group.grants),
+      owner = groups.findIndex((group) => group.grants.includes(hover)),
       place = all.indexOf(hover);
     if (key === "ArrowRight") return all[Math.min(place + 1, all.length - 1)];
     if (key === "ArrowLeft") return all[Math.max(place - 1, 0)];
-    if (key === "ArrowDown") return groups[Math.min(owner + 1, groups.length - 1)]?.own[0];
-    if (key === "ArrowUp") return groups[Math.max(owner - 1, 0)]?.own[0];
+    if (key === "ArrowDown") return groups[Math.min(owner + 1, groups.length - 1)]?.grants[0];
+    if (key === "ArrowUp") return groups[Math.max(owner - 1, 0)]?.grants[0];
     if (key === "Home") return all[0];
     return key === "End" ? all[all.length - 1] : null;
   }
 
   function step(event) {
     if (event.key === "Enter" && hover) open("grant", hover.id);
-    const one = toward(event.key);
-    if (!one) return;
+    const grant = toward(event.key);
+    if (!grant) return;
     event.preventDefault();
-    const group = groups.find((each) => each.own.includes(one)),
-      top = group.top + HEAD + one.lane * (lane + gap);
+    const group = groups.find((each) => each.grants.includes(grant)),
+      top = group.top + HEAD + grant.lane * (lane + gap);
     if (top < view.scrollTop + HEAD || top > view.scrollTop + view.clientHeight - AXIS - HEAD)
       view.scrollTop = top - view.clientHeight / 2;
-    look(one, 0, 0);
-    const own = canvas.getBoundingClientRect(),
-      [left_, above] = one.at ?? [LEFT, AXIS];
-    look(one, own.left + left_, own.top + above);
+    look(grant, 0, 0);
+    const area = canvas.getBoundingClientRect(),
+      [left_, above] = grant.at ?? [LEFT, AXIS];
+    look(grant, area.left + left_, area.top + above);
     heard.textContent = tip.innerText.replaceAll("\n", ", ");
   }
 
   view.addEventListener("pointermove", (event) => {
-    const one = at(event);
-    if (one !== hover) look(one, event.clientX, event.clientY);
+    const grant = at(event);
+    if (grant !== hover) look(grant, event.clientX, event.clientY);
   });
   view.addEventListener("pointerleave", () => look(null));
   view.addEventListener("blur", () => {
-    tip.hidden = true; // whoever comes back goes on from the same grant
+    tip.hidden = true; // the selection stays for when the visitor comes back
   });
   view.addEventListener("keydown", step);
   view.addEventListener("click", (event) => {
-    const one = at(event);
-    if (one) open("grant", one.id);
+    const grant = at(event);
+    if (grant) open("grant", grant.id);
   });
   view.addEventListener("scroll", () => {
-    for (const group of groups) for (const one of group.own) one.at = null;
+    for (const group of groups) for (const grant of group.grants) grant.at = null;
     draw();
   });
   const sized = new ResizeObserver(() => draw());
@@ -360,15 +360,15 @@ export function showTimeline(bar, box) {
   };
 }
 
-const describe = (one) => [
-  h("b", {}, `${SHAPES[one.state]} ${one.state}${one.silent ? ", silent" : ""}`),
-  ` ${short(one.id)}`,
+const describe = (grant) => [
+  h("b", {}, `${SHAPES[grant.state]} ${grant.state}${grant.silent ? ", silent" : ""}`),
+  ` ${short(grant.id)}`,
   h("br"),
-  `${size(one.size)} of ${one.owner}${one.job ? `, job ${one.job}` : ""}`,
+  `${size(grant.size)} of ${grant.owner}${grant.job ? `, job ${grant.job}` : ""}`,
   h("br"),
-  one.end
-    ? `${moment(one.begin)} – ${moment(one.end)} (${lasting(one.end - one.begin)})`
-    : `since ${moment(one.begin)}`,
+  grant.end
+    ? `${moment(grant.begin)} – ${moment(grant.end)} (${duration(grant.end - grant.begin)})`
+    : `since ${moment(grant.begin)}`,
 ];
 
 function legend() {
@@ -382,6 +382,6 @@ function legend() {
       ["waits", "waits"],
       ["over", "ended"],
       ["failed", "failed"],
-    ].map(([kind, words]) => h("li", {}, h("i", { class: `swatch ${kind}` }), words)),
+    ].map(([kind, meaning]) => h("li", {}, h("i", { class: `swatch ${kind}` }), meaning)),
   );
 }
