@@ -277,7 +277,7 @@ def test_a_token_for_metrics_is_good_for_nothing_else(tmp_path: Path) -> None:
             page = client.get("/v1/page")
             login = client.post("/v1/login", json={"secret": token})
         assert [answer.status_code for answer in (asked, page, login)] == [403, 403, 403]
-        assert "GET /metrics alone" in asked.json()["error"]
+        assert "permits only GET /metrics" in asked.json()["error"]
         assert tried > 15
         assert service.call("GET", "/v1/journal")["last"] == before
 
@@ -321,6 +321,6 @@ def test_who_follows_the_events_is_counted(tmp_path: Path) -> None:
 def test_how_long_a_node_was_not_heard_of() -> None:
     now = [100.0]
     silence = NodeLiveness(30, clock=lambda: now[0])
-    silence.heard("n", 5.0)
+    silence.note_call("n", 5.0)
     now[0] = 107.0
-    assert (silence.since("n"), silence.since("new")) == (7.0, 0.0)
+    assert (silence.seconds_since_call("n"), silence.seconds_since_call("new")) == (7.0, 0.0)

@@ -1,1 +1,1 @@
-"""What the web page gets: its files, its views of the state, and updates."""
+"""The web page's files, its views of the state, and its updates."""

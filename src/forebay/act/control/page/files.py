@@ -1,4 +1,4 @@
-"""The files of the page, and what it shows besides the service's own; who starts the service hands both to it."""
+"""The files of the page, and its views beside those of the service. Whoever starts the service passes both."""
 
 import gzip
 import hashlib
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 Look = Callable[[Mapping[str, str]], Mapping[str, object]]
-"""Makes a document for the parameters of a call. It may take its time."""
+"""Makes a document from the parameters of a call. It can be slow."""
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -28,12 +28,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
-"""Of all answers to browsers: nothing is loaded from anywhere else, and nobody else may show the page as their own."""
+"""Headers of all answers to browsers: the page loads nothing from other sites, and no other site can embed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """As it is and packed; `tag` changes with its content."""
+    """A file, plain and compressed; `tag` changes with its content."""
 
     content: bytes
     packed: bytes
@@ -43,7 +43,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Files by name, and `looks` by what they show."""
+    """Files by name, and `looks` by the view that they serve."""
 
     files: Mapping[str, File] = field(default_factory=dict)
     looks: Mapping[str, Look] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""What changed, for those who have the page open: frames, each from one number of the journal to a later one.
+"""Updates for open pages: frames, each from one number of the journal to a later one.
 
-One frame holds all that happened meanwhile, as the state is after it, so that a page that gets a frame twice, or one
-that overlaps with another, shows the same. However much happens, there are few frames, and all pages that see the same
-share them: to be watched must not slow the service down.
+A frame holds the new values of everything that changed, so that a page can apply it twice, or apply overlapping
+frames. Under load the service sends few frames, and pages with the same view share them, so that watching does not
+slow the service down.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from forebay.act.control.service.service import Service
 
 _SHORTEST, _LONGEST = 0.15, 0.8  # seconds between frames
-_SHARE = 0.01  # of the time at most goes into frames
-_RATES = 5.0  # seconds between looks at bandwidth
-_BEAT = 2.0  # seconds after which an event shows that the service is there
-_LOOK = 1.0  # seconds between looks at whether the service ends
+_SHARE = 0.01  # the largest share of time that goes into frames
+_RATES = 5.0  # seconds between updates of bandwidth
+_BEAT = 2.0  # seconds without a change before an event shows that the service is alive
+_LOOK = 1.0  # seconds between checks whether the service ends
 _BEHIND = 20  # frames that a browser may be behind
-_MANY = 300  # changed grants; above that, a frame has all disks
+_MANY = 300  # changed grants above which a frame has all disks
 _ROWS = 100
-_SNAPSHOTS = 8  # that are kept
+_SNAPSHOTS = 8  # kept in memory
 _LINES = 40
-_FRESH = 120.0  # seconds for which a reported rate holds
+_FRESH = 120.0  # seconds for which a reported rate is valid
 Rate = tuple[float, float]  # bytes per second written and read
-CheckLogin = Callable[[], Awaitable[object]]  # raises NotAuthenticated once whoever watches may not any more
+CheckLogin = Callable[[], Awaitable[object]]  # raises NotAuthenticated once the login has ended
 
 
 class Rates:
@@ -50,19 +50,19 @@ class Rates:
         self.version = 0
 
     def update(self, node: str, rates: Mapping[str, Rate]) -> None:
-        """Of all disks of a node, by their keys."""
+        """Set the rates of all disks of a node, by key."""
         self._reports[node] = self._clock(), dict(rates)
         self.version += 1
 
     def now(self) -> dict[str, Rate]:
-        """Of all disks that are measured."""
+        """The rates of all measured disks."""
         old = self._clock() - _FRESH
         self._reports = {node: report for node, report in self._reports.items() if report[0] > old}
         return {key: (round(w), round(r)) for _, rates in self._reports.values() for key, (w, r) in rates.items()}
 
 
 class Updates:
-    """Of one process; `boot` tells it from the one before. Nothing is done while nobody watches."""
+    """The updates of one process, which `boot` identifies. It does nothing while no page is open."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -74,7 +74,7 @@ class Updates:
         self.boot = secrets.token_hex(8)
 
     async def snapshot(self, eye: Eye) -> bytes:
-        """The state as JSON. Those who ask before anything happens get the same."""
+        """The state as JSON, cached until something changes."""
         live = await self._service.writer.now()
         now = live.last, self._service.rates.version
         known, text = self._snapshots.get(eye, ((-1, 0), b""))
@@ -87,7 +87,7 @@ class Updates:
         return text
 
     async def follow(self, eye: Eye, after: int, check_login: CheckLogin) -> AsyncIterator[str]:
-        """Server-sent events: `frame`s after a number, `reset` where all must be asked anew, `logout` at the end."""
+        """Server-sent events: `frame`s after a number, `reset` if a page needs a new snapshot, `logout` at the end."""
         live = await self._service.writer.now()
         queue: asyncio.Queue[str] = asyncio.Queue(_BEHIND)
         self._watching.setdefault(eye, set()).add(queue)
@@ -113,14 +113,14 @@ class Updates:
                 self._task = None
 
     async def _frames(self, eye: Eye, queue: asyncio.Queue[str]) -> AsyncGenerator[str, None]:
-        """Ends when the service does, or when the reader is too far behind; a browser then comes again."""
+        """Ends when the service does, or when the reader is too far behind; the browser then reconnects."""
         while queue in self._watching.get(eye, ()) and self._task is not None and not self._task.done():
             try:
                 async with asyncio.timeout(_LOOK):
                     text = await queue.get()
             except TimeoutError:
                 continue
-            yield text  # outside: whoever reads may take longer
+            yield text  # outside the timeout, because the reader can be slow
 
     async def _run(self) -> None:
         published = measured = time.monotonic()
@@ -146,7 +146,7 @@ class Updates:
                 await self._service.wait_for_change(_BEAT)
 
     def _publish_frames(self, live: Live) -> None:
-        """A frame for everybody; what all of them have is looked up once."""
+        """Publish a frame to every page. Changes are looked up once for all."""
         changes = find_changes(live, self._at)
         if changes is None or self._tally is None:
             self._tally = Tally(live)
@@ -167,8 +167,8 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What some events touched: grants by name, and those that are there (the latest first), disks with their fills,
-    nodes; and grants that are not kept any more."""
+    """What some events changed: names of grants, the grants that still exist (the latest first), disks with their
+    fills, nodes, and forgotten grants."""
 
     after: int
     names: Sequence[str]
@@ -180,7 +180,7 @@ class Changes:
 
 
 def find_changes(live: Live, after: int) -> Changes | None:
-    """What the events after a number touched, as it is now; None if nobody remembers them."""
+    """What the events after a number changed, with the current values; None if these events are not in memory."""
     entries = views.entries_after(live, after)
     if entries is None:
         return None
@@ -190,7 +190,7 @@ def find_changes(live: Live, after: int) -> Changes | None:
     nodes = dict.fromkeys(event.node_name for event in events if event.node_name and event.group is not None)
     forgotten = [name for event in events if isinstance(event, Forgotten) for name in event.grants]
     grants = [tables.grants[name] for name in reversed(names) if name in tables.grants]
-    if len(grants) > _MANY or len(grants) < len(names):  # of a grant that is not kept any more, nobody knows the disks
+    if len(grants) > _MANY or len(grants) < len(names):  # the disks of a forgotten grant are unknown
         disks = fills(live)
     else:
         keys = dict.fromkeys(volume.disk for grant in grants for volume in tables.volumes_of(grant))
@@ -199,19 +199,19 @@ def find_changes(live: Live, after: int) -> Changes | None:
 
 
 def frame(live: Live, eye: Eye, after: int) -> str:
-    """What changed after a number; a `reset` if nobody remembers."""
+    """What changed after a number; a `reset` if that is not in memory."""
     return _format_frame(live, eye, find_changes(live, after), Tally(live).counted)
 
 
 def _format_frame(live: Live, eye: Eye, changes: Changes | None, counted: views.States) -> str:
     if changes is None:
         return _event("reset", live.last, {"number": live.last})
-    seen = [grant for grant in changes.grants if eye is None or grant.ask.uid == eye]
+    visible = [grant for grant in changes.grants if eye is None or grant.ask.uid == eye]
     lines = views.feed(live, reversed(changes.entries), eye, _LINES)
     older = (entry for entry in changes.entries if entry.number < lines[-1]["n"]) if lines else iter(())
     document = {
         **views.head(live, eye, counted), "after": changes.after, "disks": changes.disks, "nodes": changes.nodes,
-        "grants": [views.row(live, grant) for grant in seen[:_ROWS]], "more": len(seen) > _ROWS,
+        "grants": [views.row(live, grant) for grant in visible[:_ROWS]], "more": len(visible) > _ROWS,
         "forgotten": changes.forgotten, "lines": lines,
         "whole": len(lines) < _LINES or not any(views.may_see(live, entry, eye) for entry in older),
     }  # fmt: skip

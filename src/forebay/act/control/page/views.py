@@ -1,6 +1,6 @@
-"""What the page shows, as small documents: the machine, grants, their times, and what was decided.
+"""The page's views as small documents: the machine, grants, their times, and decisions.
 
-Whoever looks is an `Eye`: a user sees their own grants and the totals, an administrator sees everything.
+`Eye` is the viewer: a user sees their own grants and the totals, an administrator sees everything.
 """
 
 import json
@@ -18,7 +18,7 @@ from forebay.decide.grants.machine import field_value
 from forebay.history.store.journal import Entry
 from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 
-Eye = int | None  # the uid whose grants are seen; None for everybody's
+Eye = int | None  # the uid whose grants are visible; None for all grants
 Document = Mapping[str, object]
 _SHOWN_DISKS = 4
 _GROUPS: dict[str, frozenset[State]] = {
@@ -40,7 +40,7 @@ def eye_of(who: Who) -> Eye:
 
 
 def nodes(live: Live, names: Container[str] | None = None) -> list[Document]:
-    """These nodes with their disks, or all."""
+    """These nodes, or all, with their disks."""
     tables = live.control.tables
     shown = {name: node for name, node in tables.nodes.items() if names is None or name in names}
     full = fills(live, None if names is None else [key for key, disk in tables.disks.items() if disk.node in shown])
@@ -66,7 +66,7 @@ States = Counter[tuple[int, str]]  # the number of grants by uid and state
 
 
 class Tally:
-    """Counts grants by state, and follows changes, so that all grants are counted only once."""
+    """The number of grants by state. It follows changes, so that it counts all grants only once."""
 
     def __init__(self, live: Live) -> None:
         grants = live.control.tables.grants.items()
@@ -74,7 +74,7 @@ class Tally:
         self.counted: States = Counter(self._known.values())
 
     def follow(self, live: Live, names: Iterable[str]) -> None:
-        """These grants have changed."""
+        """Update the counts after these grants have changed."""
         for name in names:
             grant, old = live.control.tables.grants.get(name), self._known.pop(name, None)
             if old is not None:
@@ -85,7 +85,7 @@ class Tally:
 
 
 def head(live: Live, eye: Eye, counted: States) -> dict[str, object]:
-    """What a snapshot and every update begin with: grants by state, as far as the eye sees them, and totals."""
+    """The head of a snapshot and of every update: totals, and the number of visible grants by state."""
     tables, states = live.control.tables, Counter[str]()
     for (uid, state), count in counted.items():
         if count and (eye is None or uid == eye):
@@ -103,7 +103,7 @@ def head(live: Live, eye: Eye, counted: States) -> dict[str, object]:
 
 
 def snapshot(live: Live, eye: Eye) -> Document:
-    """All that the page needs before it shows anything, as of one event's number."""
+    """Everything that the page needs at its start, as of one number of the journal."""
     return {**head(live, eye, Tally(live).counted), "nodes": nodes(live)}
 
 
@@ -111,7 +111,7 @@ def snapshot(live: Live, eye: Eye) -> Document:
 
 
 def row(live: Live, grant: Grant) -> Document:
-    """A grant in a list; `silent` if a node that it is on does not answer."""
+    """A grant in a list; `silent` if one of its nodes does not answer."""
     disks = [volume.disk for volume in live.control.tables.volumes_of(grant)] if grant.volumes else []
     begin, end = span(grant)
     return {
@@ -127,7 +127,7 @@ def _is_on_silent_node(live: Live, grant: Grant) -> bool:
 
 
 def span(grant: Grant) -> tuple[float, float]:
-    """When a grant begins and ends, or will; the end is 0 if it waits and nobody knows."""
+    """When a grant begins and ends; the end is 0 if it waits and its end is unknown."""
     if grant.state in (State.ASKED, State.QUEUED):
         begin = max(grant.asked, grant.ask.start or 0.0)
         return begin, grant.expected + grant.ask.seconds if grant.expected else 0.0
@@ -141,12 +141,12 @@ def list_grants(
 ) -> Document:  # fmt: skip
     """Some grants, the newest first (the queue in its order), and their total number.
 
-    Those that fulfil all conditions; empty for any. `disk` is its key, or a node's name: each grant then also has its
-    bytes `here`. `text` is in the id, the job or the user's name.
+    A grant must meet all conditions; an empty condition matches all. `disk` is NODE/DISK or NODE; each grant then also
+    has its bytes `here`. `text` matches the id, the job or the user's name.
     """
     tables, states, text = live.control.tables, _GROUPS.get(state), text.lower()
     candidates: Iterable[Grant] = tables.grants.values()
-    if disk:  # the grants that are there, or will be
+    if disk:  # the grants that are on it, or planned there
         volumes = tables.on_disk(disk) if disk in tables.disks else tables.on_node(disk)
         candidates = [tables.grants[name] for name in dict.fromkeys(volume.grant for volume in volumes)]
     grants = [
@@ -168,7 +168,7 @@ def list_grants(
 
 
 def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> Document:
-    """Columns of all grants that are there at any time of [begin, end); of too many, the newest."""
+    """Columns of all grants that exist at any time in [begin, end); if there are too many, the newest."""
     names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
     rows: list[tuple[object, ...]] = []
     for grant in live.control.tables.grants.values():
@@ -186,11 +186,11 @@ def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000)
 # Decisions
 
 
-Line = dict[str, Any]  # an event that means something to people, as `_line` describes it
+Line = dict[str, Any]  # an event for people, see `_line`
 
 
 def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line]:
-    """The events that mean something to people, as sentences; `entries` the newest first."""
+    """The events that people care about, as sentences; `entries` are the newest first."""
     lines: list[Line] = []
     for entry in entries:
         if len(lines) == most:
@@ -203,7 +203,7 @@ def feed(live: Live, entries: Iterable[Entry], eye: Eye, most: int) -> list[Line
 
 
 def entries_after(live: Live, after: int) -> Sequence[Entry] | None:
-    """From memory; None if it does not go back so far, or has not come so far."""
+    """The entries after a number, from memory; None if memory does not reach back or forward to it."""
     count = live.last - after
     if count < 0 or count > len(live.recent):
         return None
@@ -219,7 +219,7 @@ def may_see(live: Live, entry: Entry, eye: Eye) -> bool:
 
 
 def _line(live: Live, entry: Entry, event: Event) -> Line:
-    """The event as a sentence; a decision with its parts, and of a grant that is still kept also who asked for what."""
+    """The event as a sentence; a decision with its parts, and the request, if the grant is still known."""
     line: Line = {
         "n": entry.number, "at": entry.at, "kind": type(event).__name__, "grant": entry.grant,
         "text": event.sentence(), "group": event.group, "worry": event.is_warning or event.is_refusal,

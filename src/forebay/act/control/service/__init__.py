@@ -1,1 +1,1 @@
-"""The running service: its state, its journal, its timers, and what it tells operators."""
+"""The running service: its state, journal, timers and metrics."""

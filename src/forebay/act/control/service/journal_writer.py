@@ -1,8 +1,8 @@
-"""Decides and writes: the one who changes the state, and its journal, which is what others see of it.
+"""The writer decides commands and writes their events to the journal. Nothing else changes the state.
 
-Commands that come while a batch is being written are decided and written together after it, so that the time that a
-durable commit takes does not limit how many there can be in a second. Whatever fails on the way to the store, the
-state is read from the journal again before anything else is decided.
+Commands that arrive during a commit are decided and written together after it, so that the duration of a durable
+commit does not limit the commands per second. If a write fails, the writer reads the state from the journal again
+before it decides anything else.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from forebay.history.store import Connection, Store, journal
 from forebay.model.errors import UserError
 
 T = TypeVar("T")
-Heard = Callable[[Sequence[EventRecord]], None]
+Publish = Callable[[Sequence[EventRecord]], None]
 _MOST = 64  # commands written together
-_LONGEST = 0.02  # seconds to decide before what is decided is written
-_GAP = 0.004  # seconds from one commit to the next while many ask at once: each takes as much work as a decision
-_MEMORY = 8  # batches that tell whether they do
+_LONGEST = 0.02  # seconds of deciding before a batch is written
+_GAP = 0.004  # seconds between commits under load: a commit costs as much work as a decision
+_MEMORY = 8  # recent batches that show whether there is load
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Wish:
 
 
 class Timings:
-    """Seconds from a command's arrival to its commit, counted up to bounds, for those who watch."""
+    """A histogram of the seconds from a command's arrival to its commit, for the metrics."""
 
     bounds = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
@@ -51,20 +51,20 @@ class Timings:
 
 
 class Writer:
-    """Of one process. Others may write to the same journal: it is locked while a batch is decided and written."""
+    """The writer of one process. It locks the journal for each batch, because other processes may write to it."""
 
     def __init__(
-        self, store: Store, heard: Heard, *, clock: Callable[[], float] = time.time, every: int = 20_000
+        self, store: Store, publish: Publish, *, clock: Callable[[], float] = time.time, every: int = 20_000
     ) -> None:
-        """`heard` is called with what was written, by whomever; `clock` gives seconds since 1970."""
-        self._store, self._heard, self._clock, self._every = store, heard, clock, every
+        """Calls `publish` with all new events, also of other processes; `clock` gives seconds since 1970."""
+        self._store, self._publish, self._clock, self._every = store, publish, clock, every
         self.latest: Live | None = None
-        """The state, perhaps with something in it that is not written yet; None if it has to be read again."""
+        """The state, which may include changes that are not written yet; None if it must be read again."""
         self.timings = Timings()
         self._wishes: deque[_Wish] = deque()
         self._come = asyncio.Event()
-        self._pen = asyncio.Lock()  # whoever writes has it from the beginning of the transaction to its end
-        self._turn = asyncio.Lock()  # held from the first decision until what follows from it is written
+        self._pen = asyncio.Lock()  # held by a writer during its transaction
+        self._turn = asyncio.Lock()  # held from the first decision of a batch until it is written
         self._thread = ThreadPoolExecutor(1, "forebay-writer")
         self._tasks: list[asyncio.Task[None]] = []
         self._sizes: deque[int] = deque([0], maxlen=_MEMORY)  # of the last batches
@@ -77,11 +77,11 @@ class Writer:
         self._tasks.append(asyncio.create_task(self._run()))
 
     async def stop(self) -> None:
-        """What was asked before is still done, and the state is kept, so that the next start is fast."""
+        """Finish pending commands and store the state, so that the next start is fast."""
         while self._wishes:
             await asyncio.sleep(0.01)
         tasks = [*self._tasks, *([] if self._keeping is None else [self._keeping])]
-        async with self._pen:  # nobody is in the middle of a transaction
+        async with self._pen:  # so that no transaction is under way
             for task in tasks:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -91,16 +91,16 @@ class Writer:
         self._thread.shutdown()
 
     async def do(self, command: Command) -> list[EventRecord]:
-        """What a command led to, once it is written."""
+        """Carry out a command; returns its events once they are written."""
         answer: asyncio.Future[list[EventRecord]] = asyncio.get_running_loop().create_future()
         self._wishes.append(_Wish(command, answer, time.perf_counter()))
         self._come.set()
         return await answer
 
     async def now(self, *, look: bool = True) -> Live:
-        """The state with nothing in it that is not written. It is to be read before anything else is waited for.
+        """The state, with all its changes written. Read from it before the next `await`.
 
-        Without a `look` into the store, what others have written in the last second may be missing.
+        Without `look`, it may lack what other processes wrote in the last second.
         """
         if self.latest is None or (look and not self._store.is_sqlite):
             await self.look()
@@ -113,8 +113,7 @@ class Writer:
     async def is_known(self, seen: str) -> bool | None:
         """Whether the journal has the entry that an agent has `seen` last (see `Live.stamp`); None for no entry.
 
-        A store that is put back to an earlier copy lacks what came after. That it has as many entries again later, but
-        others, shows as well.
+        A store that was restored from an earlier copy lacks that entry, or later has another one with its number.
         """
         if not seen:
             return None
@@ -133,7 +132,7 @@ class Writer:
         return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading, look))
 
     async def read_entries(self, after: int, most: int) -> list[journal.Entry]:
-        """At most so many entries of the journal after a number."""
+        """The next entries of the journal after a number, at most `most`."""
         return await self.read(lambda connection: list(journal.read_after(connection, after, most)))
 
     async def write(self, change: Callable[[Connection], T]) -> T:
@@ -145,19 +144,19 @@ class Writer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def look(self) -> None:
-        """See what others wrote."""
+        """Read what other processes wrote."""
         if self.latest is None:
             async with self._turn:
                 if self.latest is None:
                     self.latest = await _or_unavailable(self._in_thread(lambda: load(self._store)))
                     return
-            # Somebody else has read it meanwhile, perhaps before what is to be seen here was written.
+            # Another task has just read it, perhaps too early for this caller.
         if self.latest is not None:
             last = self.latest.last
             entries = await self.read(lambda connection: journal.read_unseen(connection, last))
             async with self._turn:
                 if entries and self.latest is not None:
-                    self._heard(self.latest.follow(entries))
+                    self._publish(self.latest.follow(entries))
 
     async def _run(self) -> None:
         while True:
@@ -166,7 +165,7 @@ class Writer:
             while self._wishes:
                 begin = time.perf_counter()
                 await self._batch()
-                if max(self._sizes) > 1:  # who asks one thing after the other need not wait
+                if max(self._sizes) > 1:  # a caller that sends one command after another need not wait
                     await asyncio.sleep(max(0.0, begin + _GAP - time.perf_counter()))
 
     async def _batch(self) -> None:
@@ -177,7 +176,7 @@ class Writer:
             assert self.latest is not None
             async with self._pen:
                 await self._decide_and_write(self.latest, taken)
-        except Exception as error:  # whatever it was, nothing of this batch holds
+        except Exception as error:  # after any error, nothing of this batch is valid
             self.latest = None
             if not taken:
                 taken, self._wishes = list(self._wishes), deque()
@@ -197,7 +196,7 @@ class Writer:
             await self._in_thread(lambda: transaction.finish([record.entry for record in new]))
             self.timings.batches += 1
             self._sizes.append(len(taken))
-            self._heard([*others, *new])
+            self._publish([*others, *new])
             for wish, records in decided:
                 self.timings.note(time.perf_counter() - wish.since)
                 if not wish.answer.done():
@@ -206,7 +205,7 @@ class Writer:
                 self._keeping = asyncio.create_task(self._keep(live))
 
     def _decide(self, live: Live, taken: list[_Wish]) -> list[tuple[_Wish, list[EventRecord]]]:
-        """As many as there is time for; those that make no sense are told so."""
+        """Decide as many commands as time permits; an invalid command gets its error."""
         decided = []
         until = time.perf_counter() + _LONGEST
         while self._wishes and len(taken) < _MOST and time.perf_counter() < until:
@@ -214,14 +213,14 @@ class Writer:
             taken.append(wish)
             try:
                 events = live.control.do(wish.command, self._clock())
-            except Exception as error:  # the state is as before, so the others need not know
+            except Exception as error:  # the state is unchanged, so the other commands go on
                 _fail(wish, error)
                 continue
             decided.append((wish, live.note_done(events)))
         return decided
 
     async def _keep(self, live: Live) -> None:
-        async with self._turn:  # so that nothing is in it that is not written; the rest works on a copy
+        async with self._turn:  # so that all changes are written; what follows works on a copy
             made = checkpoint(live)
             first = asyncio.ensure_future(made)
             await asyncio.sleep(0)
@@ -232,7 +231,7 @@ class Writer:
 
 
 class _Transaction:
-    """One that begins in one call, with a look at what others wrote, and ends in another."""
+    """A transaction that begins in one call, which reads what other processes wrote, and ends in another."""
 
     def __init__(self, store: Store, last: int) -> None:
         with ExitStack() as stack:
@@ -241,7 +240,7 @@ class _Transaction:
             self._open = stack.pop_all()
 
     def finish(self, entries: Sequence[journal.Entry]) -> None:
-        """Write entries, and make sure that they hold."""
+        """Write entries and commit them."""
         with self._open:
             journal.append_entries(self.connection, entries)
 

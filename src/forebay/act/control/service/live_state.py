@@ -1,4 +1,4 @@
-"""The state of the service as its journal leads to it, how it is kept, and how it is read from the store."""
+"""The state that follows from the journal: how to load it from the store, and how to checkpoint it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from forebay.history.store.journal import Entry, checkpoints_before, last_number
 from forebay.model.errors import UserError
 
 _RECENT = 10_000
-_SLICE = 0.001  # seconds for which rows of a checkpoint are written at a time
-_SHARE = 0.2  # of the time for checkpoints while they are made
+_SLICE = 0.001  # seconds of writing a checkpoint without a pause
+_SHARE = 0.2  # the share of time for a checkpoint while it is written
 
-Texts = dict[str, tuple[object, str]]  # rows by their keys, and each as JSON
+Texts = dict[str, tuple[object, str]]  # by key: a row, and the same as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class EventRecord:
 
 
 def stamp_entry(entry: Entry) -> str:
-    """By which an agent knows an entry again, and so the journal: its number, and what it says."""
+    """The number and a digest of an entry, by which an agent recognizes the entry and its journal."""
     return f"{entry.number}:{hashlib.sha256(entry.line.encode()).hexdigest()[:32]}"
 
 
 @dataclass(slots=True, eq=False)
 class Live:
-    """The control after event number `last`, when each grant changed last, how many events of each kind there were,
-    and the latest of them. `texts` are the rows of the last checkpoint, by table."""
+    """The state after event number `last`: when each grant last changed, the number of events by kind, and the most
+    recent events. `texts` are the rows of the last checkpoint, by table."""
 
     control: Control = field(default_factory=Control)
     last: int = 0
@@ -55,7 +55,7 @@ class Live:
 
     @property
     def stamp(self) -> str:
-        """That of the last entry of the journal, if everything is written; "" if there is none."""
+        """The stamp of the last entry, if everything is written; "" for an empty journal."""
         return stamp_entry(self.recent[-1]) if self.recent else ""
 
     def apply(self, record: EventRecord) -> None:
@@ -63,7 +63,7 @@ class Live:
         self._note(record)
 
     def note_done(self, events: Iterable[ev.Event]) -> list[EventRecord]:
-        """Give the events that the control has just applied their places in the journal."""
+        """Number the events that the control has just applied."""
         records = [EventRecord.of(number, event) for number, event in enumerate(events, self.last + 1)]
         for record in records:
             self._note(record)
@@ -81,7 +81,7 @@ class Live:
                 self.changed.pop(name, None)
 
     def follow(self, entries: Iterable[Entry]) -> list[EventRecord]:
-        """Apply what others wrote; skip what is known already."""
+        """Apply entries that other processes wrote; skip known ones."""
         records = []
         for entry in entries:
             if entry.number > self.last:
@@ -91,7 +91,7 @@ class Live:
 
 
 def load(store: Store) -> Live:
-    """The state of the newest whole checkpoint, and all that came after it."""
+    """Load the newest valid checkpoint, and apply all entries after it."""
     with store.reading() as connection:
         live = Live()
         for number, text in checkpoints_before(connection, last_number(connection)):
@@ -104,15 +104,15 @@ def load(store: Store) -> Live:
                 live.recent.extend(read_after(connection, number - 1, 1))
                 break
             except (UserError, ValueError, KeyError, TypeError):
-                continue  # it is only a short cut
+                continue  # checkpoints only save time; the journal has everything
         live.follow(read_after(connection, live.last))
     return live
 
 
 async def checkpoint(live: Live) -> tuple[int, str]:
-    """The state as it is now, as JSON. It is written in small pieces, so that nobody waits for it meanwhile."""
+    """The current state as JSON. It pauses often, so that callers need not wait for it."""
     number, changed, counted = live.last, dict(live.changed), json.dumps(live.counted)
-    tables = {name: dict(rows) for name, rows in live.control.tables.rows().items()}  # its values never change
+    tables = {name: dict(rows) for name, rows in live.control.tables.rows().items()}  # rows never change
     parts = [
         f'"{name}":{{{await _write_rows(rows, live.texts.setdefault(name, {}))}}}' for name, rows in tables.items()
     ]
@@ -121,7 +121,7 @@ async def checkpoint(live: Live) -> tuple[int, str]:
 
 
 async def _write_rows(rows: Mapping[str, object], texts: Texts) -> str:
-    """The rows as JSON. `texts` has those of the last checkpoint, which are taken where a row is the same."""
+    """The rows as JSON. Rows that have not changed take their text from `texts`, the last checkpoint."""
     known, begin = dict(texts), time.perf_counter()
     texts.clear()
     for key, row in rows.items():

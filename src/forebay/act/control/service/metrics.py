@@ -1,4 +1,4 @@
-"""Numbers of the service for Prometheus (`metrics.toml`). All are in memory: to look costs the store nothing."""
+"""The service's metrics for Prometheus (`metrics.toml`). All are in memory, so that reading them spares the store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(live: Live, service: Service) -> Iterator[Sample]:
     yield from event_numbers(live)
     yield from machine_numbers(live, now)
     for name in live.control.tables.nodes:
-        yield _number("node_heard_seconds", service.liveness.since(name), name)
+        yield _number("node_heard_seconds", service.liveness.seconds_since_call(name), name)
     yield from _instance_numbers(service)
 
 
@@ -99,7 +99,7 @@ def machine_numbers(live: Live, now: float) -> Iterator[Sample]:
 
 
 def _instance_numbers(service: Service) -> Iterator[Sample]:
-    """Of this instance alone; they begin with it."""
+    """Metrics of this instance alone, since its start."""
     timings = service.writer.timings
     yield _number("batches", timings.batches)
     yield _BY_NAME["decision_seconds"].histogram(timings.bounds, timings.counts, timings.total)

@@ -1,4 +1,4 @@
-"""The control service: who is there, what they ask, what was decided, and what time does to it."""
+"""One instance of the control service: its journal, its callers, its timers, and the liveness of nodes."""
 
 import asyncio
 import json
@@ -29,19 +29,19 @@ from forebay.history.store.journal import last_heard, record_heard
 from forebay.history.store.tokens import list_tokens, shared_secret
 from forebay.model.errors import ForebayError
 
-_ANY = "any"  # the name of any change
+_ANY = "any"  # a name that every change notifies
 _NOT_LOGGED = ("v", "kind", "at", "turned", "ask")
 _LONGEST_SLEEP = 60.0
 _SHORTEST_SLEEP = 0.005
-_LOOK = 0.5  # seconds between looks at what other instances wrote
-_AGAIN = 1.0  # seconds until what failed is tried again
+_LOOK = 0.5  # seconds between reads of what other instances wrote
+_AGAIN = 1.0  # seconds before a failed task is retried
 
 
 class ChangeSignals:
-    """Waiting for something to happen to a grant, a node, or at all, without looking again and again."""
+    """Lets callers wait, without polling, for a change of a grant, of a node, or of anything."""
 
     def __init__(self) -> None:
-        self._events: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()  # those that somebody waits for
+        self._events: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()  # those with a waiting caller
         self.is_closed = False
 
     def notify(self, names: Iterable[str]) -> None:
@@ -51,7 +51,7 @@ class ChangeSignals:
                 event.set()
 
     async def wait(self, name: str, seconds: float) -> bool:
-        """Whether something of that name happened within so many seconds."""
+        """Wait for a change of this name for up to `seconds`; returns whether it came."""
         if self.is_closed or seconds <= 0:
             return False
         event = self._events.setdefault(name, asyncio.Event())
@@ -61,16 +61,16 @@ class ChangeSignals:
         return event.is_set() and not self.is_closed
 
     def close(self) -> None:
-        """Nobody waits any more, now or later."""
+        """End all waits, now and later."""
         self.is_closed = True
         self.notify(list(self._events))
 
 
 class NodeLiveness:
-    """Which agents have not been heard of for too long, by this instance of the service or another; `after` seconds.
+    """Finds agents that have called no instance of the service for `after` seconds.
 
-    Only lengths of time are compared, and only by this machine's own clock that never jumps: what another instance
-    notes is a stamp that has changed or has not.
+    It compares only durations by this machine's monotonic clock. The stamps of other instances are never compared with
+    a clock: a stamp has changed or has not.
     """
 
     def __init__(self, after: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,32 +80,32 @@ class NodeLiveness:
         self._new: dict[str, float] = {}
 
     def begin(self, nodes: Iterable[str]) -> None:
-        """Those that were there before this instance are given time to come back."""
+        """Give the nodes that were known before this instance started time to call."""
         self._last.update(dict.fromkeys(nodes, self._clock()))
 
-    def heard(self, node: str, stamp: float) -> None:
-        """An agent spoke to this instance; `stamp` (seconds since 1970) is what others see of it."""
+    def note_call(self, node: str, stamp: float) -> None:
+        """Note that an agent called this instance; other instances see `stamp` (seconds since 1970)."""
         self._last[node] = self._clock()
         self._new[node] = self._stamps[node] = stamp
 
-    def new(self) -> dict[str, float]:
-        """The stamps since this was asked last."""
+    def take_new_stamps(self) -> dict[str, float]:
+        """The stamps since the last call of this method."""
         new, self._new = self._new, {}
         return new
 
-    def learn(self, stamps: Mapping[str, float]) -> None:
-        """What all instances noted."""
+    def merge_stamps(self, stamps: Mapping[str, float]) -> None:
+        """Take over the stamps of all instances."""
         for node, stamp in stamps.items():
             if self._stamps.get(node) != stamp and node not in self._new:
                 self._stamps[node] = stamp
                 self._last[node] = self._clock()
 
-    def since(self, node: str) -> float:
-        """Seconds since somebody heard of it; 0 of one that is new."""
+    def seconds_since_call(self, node: str) -> float:
+        """Seconds since the node's agent last called; 0 for a new node."""
         now = self._clock()
         return now - self._last.get(node, now)
 
-    def silent(self, nodes: Iterable[str]) -> list[str]:
+    def find_silent(self, nodes: Iterable[str]) -> list[str]:
         now = self._clock()
         return [node for node in nodes if now - self._last.setdefault(node, now) > self._after]
 
@@ -126,7 +126,7 @@ class Service:
     ) -> None:
         self.settings, self.log, self.clock = settings, log, clock
         self.changes = ChangeSignals()
-        self.writer = Writer(store, self._heard, clock=clock, every=settings.checkpoint)
+        self.writer = Writer(store, self._publish, clock=clock, every=settings.checkpoint)
         self.do = self.writer.do
         self.authenticator = Authenticator(
             settings.administrators, lambda: self.writer.read(list_tokens), settings.munge
@@ -142,10 +142,10 @@ class Service:
         self.pages = pages
         self._tasks: list[asyncio.Task[None]] = []
         self._due_changed = asyncio.Event()
-        self._awaited = math.inf  # the time until which the one who ticks sleeps
+        self._awaited = math.inf  # the time until which `_tick` sleeps
 
     async def start(self) -> None:
-        """Ready to answer at the end: the journal is read, and all that decides is compiled."""
+        """Read the journal and compile the kernels. After this, the service can answer."""
         await self.writer.start()
         self.keys = Keys(await self.writer.write(shared_secret))
         await self._first_settings()
@@ -163,7 +163,7 @@ class Service:
         await self.writer.stop()
 
     async def _first_settings(self) -> None:
-        """What the file says holds for a new journal; after that the journal knows, as it can be changed any time."""
+        """Write the file's policy and rules into a new journal. Later, the journal's own apply."""
         live, wanted = await self.writer.now(), self.settings
         is_new, rules = live.last == 0, live.control.rules  # `live` changes with what is done
         if is_new or rules.shadow != wanted.shadow:
@@ -173,22 +173,22 @@ class Service:
             await self.do(co.ChangePolicy(caller=co.SERVICE, policy=wanted.policy))
         live = await self.writer.now()
         if (live.control.policy, live.control.rules) != (wanted.policy, wanted.rules):
-            self.log.info("the journal's policy and rules hold, not the file's", policy=live.control.policy)
+            self.log.info("the journal's policy and rules apply, not those of the file", policy=live.control.policy)
 
-    def _heard(self, records: Sequence[EventRecord]) -> None:
+    def _publish(self, records: Sequence[EventRecord]) -> None:
         live = self.writer.latest
         if not records or live is None:
             return
-        with suppress(OSError):  # a log that can't be written must not undo what is
+        with suppress(OSError):  # a full log must not stop the service
             for record in records:
                 log_event(self.log, record, live)
         self.changes.notify(names_to_notify(records, live))
         due = live.control.next_due(self.clock())
-        if due is not None and due < self._awaited:  # else nobody need be woken
+        if due is not None and due < self._awaited:  # else `_tick` wakes in time
             self._due_changed.set()
 
     async def _for_ever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """What fails (the store is away) is tried again."""
+        """Repeat a task. Retry it after an error, such as a store that does not answer."""
         logged = ""
         while True:
             try:
@@ -197,11 +197,11 @@ class Service:
             except (ForebayError, OSError) as error:
                 if str(error) != logged:
                     logged = str(error)
-                    self.log.error("trying again", because=logged)
+                    self.log.error("background task failed; trying again", because=logged)
                 await asyncio.sleep(_AGAIN)
 
     async def _tick(self) -> None:
-        """Let happen what is due, then sleep until something is."""
+        """Do what is due, then sleep until something is."""
         live = await self.writer.now()
         now = self.clock()
         due = live.control.next_due(now)
@@ -211,7 +211,7 @@ class Service:
             await asyncio.sleep(_SHORTEST_SLEEP)
             return
         self._awaited = math.inf if due is None else due
-        # The clock may be put back or forth meanwhile, so never for long.
+        # Sleep only briefly, because the clock can be set meanwhile.
         seconds = min(_LONGEST_SLEEP, max(_SHORTEST_SLEEP, self._awaited - now))
         try:
             async with asyncio.timeout(seconds):
@@ -222,24 +222,24 @@ class Service:
             self._awaited = math.inf
 
     async def _watch(self) -> None:
-        """Share whom we heard of with other instances, and see whom nobody has heard of."""
+        """Share the stamps of nodes with other instances, and mark nodes that call no instance as silent."""
         await asyncio.sleep(max(0.05, min(5.0, self.settings.silent / 4)))
-        new = self.liveness.new()
+        new = self.liveness.take_new_stamps()
         if new:
             await self.writer.write(lambda connection: record_heard(connection, new))
-        self.liveness.learn(await self.writer.read(last_heard))
+        self.liveness.merge_stamps(await self.writer.read(last_heard))
         live = await self.writer.now()
         answering = [name for name, node in live.control.tables.nodes.items() if not node.silent]
-        for node in self.liveness.silent(answering):
+        for node in self.liveness.find_silent(answering):
             await self.do(co.Silent(caller=co.SERVICE, node=node))
 
     async def _look(self) -> None:
-        """See what other instances wrote, so that those who wait here hear of it."""
+        """Read what other instances wrote, and notify the callers that wait here."""
         await asyncio.sleep(_LOOK)
         await self.writer.look()
 
     async def heartbeat(self, node: str, caller: co.Caller) -> Live:
-        """An agent is there; the state."""
+        """Note that an agent is alive; returns the state."""
         live = await self.writer.now()
         known = live.control.tables.nodes.get(node)
         if known is None or known.silent:
@@ -249,24 +249,24 @@ class Service:
         return live
 
     def note_heard(self, node: str) -> None:
-        """Somebody spoke for a node; one that nobody registered does not count."""
+        """Note a call for a node, if the node is registered."""
         live = self.writer.latest
         if live is not None and node in live.control.tables.nodes:
-            self.liveness.heard(node, self.clock())
+            self.liveness.note_call(node, self.clock())
 
     async def wait_for_change(self, seconds: float) -> bool:
         return await self.changes.wait(_ANY, seconds)
 
     def state(self) -> Live:
-        """What is known now, without waiting."""
+        """The latest state, without waiting."""
         live = self.writer.latest
         if live is None:
-            raise Unavailable("the store does not answer")
+            raise Unavailable("the store does not answer; try again")
         return live
 
 
 def names_to_notify(records: Iterable[EventRecord], live: Live) -> set[str]:
-    """The grants that something happened to, and the nodes whose agents may have something to do."""
+    """The grants that changed, and the nodes whose agents may have new actions."""
     tables = live.control.tables
     names = set()
     for record in records:
@@ -278,11 +278,11 @@ def names_to_notify(records: Iterable[EventRecord], live: Live) -> set[str]:
 
 
 def log_event(log: Log, record: EventRecord, live: Live) -> None:
-    """Write the event to the log, if it is worth a line."""
+    """Write an event to the log, unless its kind is not logged."""
     event, entry = record.event, record.entry
     if not event.is_logged:
         return
-    document = json.loads(entry.line)  # faster than to convert the event once more
+    document = json.loads(entry.line)  # faster than converting the event again
     values = {name: value for name, value in document.items() if name not in _NOT_LOGGED}
     grant = live.control.tables.grants.get(entry.grant)
     if grant is not None:

@@ -34,15 +34,15 @@ class ForwardSettings(Table):
 
 
 class Limits(Table):
-    body: Bytes = float(_MIB)  #: The most that a caller may send in one call.
-    report: Bytes = 16.0 * _MIB  #: The most that an agent may send in one call.
-    bodies: Bytes = 128.0 * _MIB  #: The most that all callers together may be sending at once.
+    body: Bytes = float(_MIB)  #: The largest body of a call.
+    report: Bytes = 16.0 * _MIB  #: The largest body of an agent's call.
+    bodies: Bytes = 128.0 * _MIB  #: The largest total of all bodies under way.
     send: Seconds = 30.0  #: How long a caller may take to send a call.
     take: Seconds = 60.0  #: How long a caller may take to receive an answer.
-    connections: int = 4096  #: Connections in all. Administrators on the socket are always let in.
+    connections: int = 4096  #: Connections in all; no limit for administrators on the socket.
     each: int = 64  #: Connections of one user on the socket.
-    host: int = 256  #: Connections of one address, and over TLS of one identified caller.
-    waiting: int = 64  #: Calls of one caller that wait, or follow the events.
+    host: int = 256  #: Connections from one address, and over TLS of one identified caller.
+    waiting: int = 64  #: Calls of one caller that wait or follow events.
 
     def model_post_init(self, _: object) -> None:
         for name in ("body", "report", "bodies", "connections", "each", "host", "waiting"):
@@ -53,7 +53,7 @@ class Limits(Table):
                 raise BadInput(f"limits.{name}", f"must be from 0.05 s to an hour, not {format_duration(seconds)}")
 
     def body_of(self, path: str) -> float:
-        """Bytes that may be sent there: an agent reports all volumes of its disks in one call."""
+        """The largest body for a path. An agent reports all volumes of its disks in one call."""
         return self.report if path.startswith("/v1/nodes/") else self.body
 
 
@@ -75,11 +75,11 @@ class ServiceSettings(Table):
     history: str = ""  #: The database of past runs that the page shows.
     forward: ForwardSettings = ForwardSettings()  #: What the page shows of the forwarding layer.
     rules: Rules = GrantRules()  #: The rules of a new journal; later, `forebay storage rules` changes them.
-    limits: Limits = Limits()  #: What one caller may take of the service, so that it serves the others, too.
+    limits: Limits = Limits()  #: Limits that keep one caller from blocking the others.
 
     def model_post_init(self, _: object) -> None:
         if self.socket is None and not self.listen:
-            raise BadInput("service", "needs a place to listen; set socket or listen")
+            raise BadInput("service", "has no address to listen on; set socket or listen")
         if self.listen:
             self._check_listen()
         if not 0.2 <= self.silent <= 86_400:
@@ -96,7 +96,7 @@ class ServiceSettings(Table):
             raise BadInput("service.listen", "needs TLS: set certificate and key, each a PEM file")
         for path in (self.certificate, self.key):
             if not path.is_file():
-                raise BadInput(str(path), "no such file")
+                raise BadInput(str(path), "no such file; set certificate and key to PEM files")
         if self.key.stat().st_mode & 0o077:
             raise BadInput(str(self.key), f"others can read the key; run: chmod 600 {self.key}")
 
@@ -109,10 +109,10 @@ def read_service(path: Path | None, changes: Mapping[str, object]) -> ServiceSet
     """The table [service] of the file, or the defaults without a file, with the changes of the command line."""
     document = {} if path is None else load_toml(path).get("service")
     if document is None:
-        raise BadInput(str(path), "has no [service] table")
+        raise BadInput(str(path), "has no [service] table; see examples/serve.toml")
     settings = validate(path or Path("command line"), {"service": {**document, **changes}}, _File).service
     if "db" in changes and has_password(str(settings.db)):
-        raise BadInput("--db", "all users can see the password in the list of processes; put db into the file")
+        raise BadInput("--db", "all users can see the password in the process list; set db in the settings file")
     if path is None:
         return settings
     settings.history = resolve_database(settings.history, path, "service.history") or ""
@@ -140,4 +140,4 @@ def make_private(store: Store) -> None:
             if file.exists() and file.stat().st_mode & 0o077:
                 file.chmod(0o600)
     except OSError as error:
-        raise BadInput(store.where, f"others can read it, and its mode cannot be changed: {why(error)}") from None
+        raise BadInput(store.where, f"other users can read it, and its mode cannot be changed: {why(error)}") from None

@@ -49,7 +49,7 @@ def grant_document(live: Live, grant: Grant) -> documents.GrantDocument:
 
 
 class Fill(TypedDict):
-    """Bytes that exist on a disk, bytes that are planned for later, and the number of volumes."""
+    """Used and planned bytes of a disk, and its number of volumes."""
 
     used: int
     planned: int
@@ -57,16 +57,16 @@ class Fill(TypedDict):
 
 
 def fills(live: Live, keys: Iterable[str] | None = None) -> dict[str, Fill]:
-    """How full these disks are, or all."""
+    """How full these disks are; without `keys`, all disks."""
     tables, holds = live.control.tables, live.control.tables.space.holds
     disks = {key: Fill(used=0, planned=0, volumes=0) for key in (tables.disks if keys is None else keys)}
     names: Iterable[str] = holds
-    if keys is not None:  # a disk that is tried is held by its own name
+    if keys is not None:  # the test volume of a suspended disk is held by the disk's key
         strays = (key for key, stray in tables.strays.items() if stray.disk in disks)
         names = [*(volume.name for key in disks for volume in tables.on_disk(key)), *disks, *strays]
     for hold in (holds[name] for name in names if name in holds):
         total = disks[hold.disk]
-        total["used" if hold.start == ALWAYS else "planned"] += hold.size  # what exists holds its space from always on
+        total["used" if hold.start == ALWAYS else "planned"] += hold.size  # volumes that exist
         total["volumes"] += 1
     return disks
 
@@ -107,12 +107,12 @@ def mode(live: Live) -> str:
 
 
 def story_of(connection: Connection, grant: str) -> list[documents.StoryLine]:
-    """All that the store knows of a grant, by time."""
+    """The events and log lines of a grant, by time."""
     return tell_story(list_entries(connection, grant), list_log_lines(connection, grant))
 
 
 def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[documents.StoryLine]:
-    """By time; `what` is the kind of event, or "log" for a line that the agent of `node` wrote."""
+    """Merge events and log lines by time; `what` is the kind of event, or "log" for a line of `node`'s agent."""
     lines: list[documents.StoryLine] = []
     for entry in entries:
         event = json.loads(public(entry.line))
@@ -126,4 +126,4 @@ def tell_story(entries: Iterable[Entry], logs: Iterable[LogLine]) -> list[docume
             "time": log.at, "what": "log", "number": 0, "node": log.node, "level": log.level, "text": log.text,
             "more": {},
         })  # fmt: skip
-    return sorted(lines, key=lambda line: line["time"])  # what is at the same time stays in its order
+    return sorted(lines, key=lambda line: line["time"])  # a stable sort
