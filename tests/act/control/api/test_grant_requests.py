@@ -67,7 +67,7 @@ def test_a_key_that_is_known_is_told_with_another_status(service: Running) -> No
 
 def test_nobody_knows_a_caller_with_a_wrong_token(service: Running) -> None:
     words = service.error("POST", "/v1/grants", {"size": GB, "seconds": 60}, token="wrong", status=401)
-    assert words == "unknown token"
+    assert words == "unknown token; ask an administrator for a new one"
 
 
 def test_other_things_under_the_same_name_go_the_general_way(service: Running) -> None:

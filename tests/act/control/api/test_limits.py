@@ -401,7 +401,7 @@ def test_calls_of_one_user_that_wait_are_few(tmp_path: Path) -> None:
         ]
         assert [next(lines) for lines in streams] == [": forebay"] * 2
         words = service.error("GET", "/v1/events", token=mine, status=429)
-        assert words == "too many waiting requests from this caller (limit 2)"
+        assert words == "too many waiting requests from this caller (limit 2); end some first"
         assert service.error("GET", f"/v1/grants/{grant}/wait", token=mine, status=429) == words
         with service.client(other) as client, client.stream("GET", "/v1/events?seconds=0") as stream:
             assert next(stream.iter_lines()) == ": forebay"
@@ -419,10 +419,10 @@ def test_a_crowd_is_never_more_than_it_may_be(moves: list[tuple[str, bool]]) -> 
     for who, enters in moves:
         if enters:
             room = sum(there.values()) < 5 and there[who] < 3
-            assert crowd.enters(who, 3) == room
+            assert crowd.enter(who, 3) == room
             there[who] += room
         elif there[who]:
-            crowd.leaves(who)
+            crowd.leave(who)
             there[who] -= 1
         assert len(crowd) == sum(there.values())
         assert {name: crowd.count(name) for name in "abc"} == there
@@ -430,7 +430,7 @@ def test_a_crowd_is_never_more_than_it_may_be(moves: list[tuple[str, bool]]) -> 
 
 def test_administrators_wait_without_end() -> None:
     waits, root, user = Waits(1), Who(role="administrator", uid=0), Who(role="user", uid=7)
-    with waits.one_more(root), waits.one_more(root), waits.one_more(user):
+    with waits.count_waiting(root), waits.count_waiting(root), waits.count_waiting(user):
         waits.check(root)
         with pytest.raises(Exception, match=r"too many waiting requests from this caller \(limit 1\)"):
             waits.check(user)

@@ -153,7 +153,7 @@ def test_the_example_is_right_and_flags_replace_what_a_file_says(tmp_path: Path)
     with pytest.raises(BadInput, match=r"forebay\.toml: service\.rules\.split: 'some' is not a number with a unit"):
         read_service(file, {})
     for wrong, message in (
-        ("rules]\ntriez = 5", r"forebay\.toml: service\.rules\.triez: is not a rule"),
+        ("rules]\ntriez = 5", r"forebay\.toml: service\.rules\.triez: unknown rule"),
         ("rules]\ntries = -5", r"forebay\.toml: rules\.tries: must not be negative, not -5"),
         ("limits]\nwaiting = -1", r"forebay\.toml: limits\.waiting: must be at least 1, not -1"),
     ):
@@ -178,7 +178,7 @@ def test_a_password_is_only_in_a_file_that_nobody_else_may_read(tmp_path: Path) 
     with pytest.raises(BadInput, match="has a password, but other users can read the file") as error:
         read_service(file, {})
     assert "secret" not in str(error.value)
-    with pytest.raises(BadInput, match="--db: all users can see the password in the list of processes") as error:
+    with pytest.raises(BadInput, match="--db: all users can see the password in the process list") as error:
         read_service(None, {"db": "postgresql://forebay:secret@host/grants"})
     assert "secret" not in str(error.value)
     file.chmod(0o600)

@@ -30,17 +30,17 @@ from forebay.history.store.tokens import Token, list_tokens, remove_token, save_
 from forebay.model.errors import UnknownName
 
 routes = Routes()
-Number = Annotated[int, Query(ge=0, lt=2**62, description="A number of the journal.")]
+Number = Annotated[int, Query(ge=0, lt=2**62, description="The number of an event in the journal.")]
 _DAY = 86_400.0
 _AT_ONCE = 1000
-_QUIET = 15.0  # seconds after which a comment shows that the service is there
+_QUIET = 15.0  # seconds without an event before a comment shows that the service is alive
 _EVENTS = "Server-sent events. A line that begins with a colon keeps the connection alive."
 _STREAM = response(_EVENTS, "text/event-stream", STREAMED)
 
 
 @routes.get("/v1/health")
 async def health(service: OfService) -> documents.HealthDocument:
-    """Whether the service works. Anybody may call this."""
+    """Whether the service works. No authentication needed."""
     latest = service.writer.latest
     live = latest or Live()
     tables = live.control.tables
@@ -112,14 +112,14 @@ async def events(
 
 
 async def _stream(service: Service, who: Who, after: int, seconds: float) -> AsyncIterator[str]:
-    """Events after that number, as they come, for so many seconds."""
+    """Stream the events after a number, for up to `seconds`."""
     end, eye = service.monotonic() + seconds, None if who.is_administrator else who.uid
-    with service.waits.one_more(who, "events"):
+    with service.waits.count_waiting(who, "events"):
         yield ": forebay\n\n"
         while not service.changes.is_closed:
             live = await service.writer.now()
             entries = entries_after(live, after) if live.last > after else ()
-            if entries is None:  # memory does not go back so far
+            if entries is None:  # memory does not reach back that far
                 entries = await service.writer.read_entries(after, _AT_ONCE)
             for entry in entries[:_AT_ONCE]:
                 after = entry.number
@@ -140,13 +140,13 @@ async def _stream(service: Service, who: Who, after: int, seconds: float) -> Asy
 async def metrics(service: OfService, _: Caller) -> Response:
     """Metrics for Prometheus."""
     measured = list(numbers(await service.writer.now(look=False), service))
-    text = await asyncio.to_thread(format_metrics, measured)  # slow on a large machine, and others must not wait
+    text = await asyncio.to_thread(format_metrics, measured)  # slow on a large machine, so other calls go on meanwhile
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
 @routes.get("/v1/tokens")
 async def tokens(service: OfService, _: Administrator) -> documents.TokenList:
-    """Who has a token. The service does not store the tokens themselves."""
+    """The owners of tokens. The service stores no tokens, only their digests."""
     stored = await service.writer.read(list_tokens)
     return {"tokens": [_token_document(token) for token in stored]}
 
@@ -158,7 +158,7 @@ def _token_document(token: Token) -> documents.TokenDocument:
 
 @routes.post("/v1/tokens", status_code=201)
 async def make_token(service: OfService, _: Administrator, form: TokenForm) -> documents.NewToken:
-    """A new token. It replaces a token of the same name, which stops working."""
+    """Make a token. It replaces the token of the same name, which stops working."""
     secret, token = new_token(form, service.clock())
     await service.writer.write(lambda connection: save_token(connection, token))
     await service.authenticator.refresh()

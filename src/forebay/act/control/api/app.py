@@ -1,4 +1,4 @@
-"""The HTTP API as an application: it bounds bodies, counts calls, and answers errors in one line."""
+"""The HTTP API as an application: it limits bodies, counts calls, and reports each error in one line."""
 
 import json
 from typing import Any
@@ -22,14 +22,14 @@ from forebay.model.errors import ForebayError
 from forebay.model.units import format_size
 
 OTHER = "other"
-"""A path that leads nowhere, or a method that nobody knows: callers must not make up names for us to keep."""
+"""The label of unknown paths and methods in the metrics, so that callers cannot invent labels."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 _REQUESTS = "/v1/grants"
-_BODY = "forebay.body"  # where a call's scope has the whole body
+_BODY = "forebay.body"  # the key of the whole body in a call's scope
 
 
 def build(service: Service) -> FastAPI:
-    """The application over a service that is started and stopped by others."""
+    """The application of a service. The caller starts and stops the service."""
     app = FastAPI(title="Forebay", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
     app.state.service = service
     for routes in (grants.routes, nodes.routes, admin.routes, page.routes, page.page_routes):
@@ -66,7 +66,7 @@ def _describe_mistake(mistake: Any) -> str:
     where = ".".join(str(step) for step in mistake["loc"] if step not in ("body", "query", "path")) or "body"
     reason = {"missing": "is missing", "extra_forbidden": "unknown field"}.get(mistake["type"])
     if mistake["type"] == "value_error":
-        reason = str(mistake["ctx"]["error"])  # our own, which includes the value
+        reason = str(mistake["ctx"]["error"])  # our own message, which includes the value
     elif reason is None:
         text = json.dumps(mistake.get("input"), default=str)
         got = text if len(text) <= 60 else f"{text[:57]}..."
@@ -75,9 +75,9 @@ def _describe_mistake(mistake: Any) -> str:
 
 
 class _ShortWay:
-    """A short way for the most frequent call, a request for space: the general way takes longer than to decide it.
+    """A short path for the most frequent call, a request for space: FastAPI's routing takes longer than the decision.
 
-    Whatever is wrong with a call goes the general way, which knows how to say so.
+    Invalid calls take FastAPI's path, which describes their errors.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -99,7 +99,7 @@ class _ShortWay:
 
 
 def _read_form(scope: Scope) -> AskForm | None:
-    """The requested space, if the call is a clear request."""
+    """The form of a call that is a valid request for space; None for other calls."""
     is_request = _BODY in scope and scope["path"] == _REQUESTS and scope["method"] == "POST"
     if not is_request or (b"content-type", b"application/json") not in scope["headers"]:
         return None
@@ -110,7 +110,7 @@ def _read_form(scope: Scope) -> AskForm | None:
 
 
 class Bounded:
-    """Counts all answers, and gives the application bodies of a size that it can bear, each as a whole."""
+    """Counts all answers, limits the size of bodies, and passes each body as a whole."""
 
     def __init__(self, app: ASGIApp, limits: Limits, calls: Calls) -> None:
         self._app, self._limits, self._calls, self._held = app, limits, calls, 0
@@ -143,7 +143,7 @@ class Bounded:
                 seat.end_call()
 
     async def _read_body(self, body: bytearray, length: int | None, most: float, receive: Receive) -> bool:
-        """Whether it came as a whole; else the caller hung up."""
+        """Read a body; returns False if the caller disconnected before its end."""
         too_large = errors.TooLarge(f"request body too large (limit {format_size(most)})")
         if length is not None and length > most:
             raise too_large
@@ -158,12 +158,12 @@ class Bounded:
             if len(body) > most:
                 raise too_large
             if self._held > self._limits.bodies:
-                raise errors.Unavailable("too much data is being sent at once; try again")
+                raise errors.Unavailable("callers are sending too much data at once; try again")
         return True
 
 
 def _length(scope: Scope) -> int | None:
-    """Bytes of the body, 0 without one, None if the caller does not say."""
+    """The length of the body in bytes, 0 without a body, None if unknown."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             return int(value)
@@ -173,7 +173,7 @@ def _length(scope: Scope) -> int | None:
 
 
 def _receive_again(body: bytes, receive: Receive) -> Receive:
-    """Receive a body once more, then whether the caller hung up."""
+    """A `receive` that repeats a body that was read, then continues with the original."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

@@ -34,10 +34,10 @@ _LEAST, _MOST = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _WIDEST: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {
     "integer": ((_LEAST, -(2**63)), (_MOST, 2**64 - 1)),
     "number": ((_LEAST, -1.7976931348623157e308), (_MOST, 1.7976931348623157e308)),
-    "string": ((("maxLength", "pattern", "enum", "const"), 16 * 2**20),),  # what an agent may send in one call
+    "string": ((("maxLength", "pattern", "enum", "const"), 16 * 2**20),),  # an agent's largest body
     "array": ((("maxItems",), 1_000_000),),
 }
-"""By type: keywords of which a schema must have one; the first with this value if it has none."""
+"""By type: groups of keywords. A schema without any keyword of a group gets the first, with this value."""
 _SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -54,13 +54,13 @@ def _texts() -> dict[str, Any]:
 
 
 def event_meanings() -> Mapping[str, str]:
-    """What the fields of events mean, by name."""
+    """The meanings of the fields of events, by name."""
     meanings: Mapping[str, str] = _texts()["event_fields"]
     return meanings
 
 
 def response(description: str, media: str, schema: str = "") -> Schema:
-    """An answer of this media type; `schema` names its schema, else it is text."""
+    """An answer of this media type; `schema` names its schema, "" means text."""
     content = {"$ref": f"{_REF}{schema}"} if schema else {"type": "string"}
     return {"description": description, "content": {media: {"schema": content}}}
 
@@ -80,7 +80,7 @@ def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:
     description = get_openapi(title=app.title, version=app.version, description=about, routes=app.routes)
     for path, calls in description["paths"].items():
         for method, call in calls.items():
-            call["responses"].pop("422", None)  # FastAPI's own; a malformed request is answered with 400
+            call["responses"].pop("422", None)  # FastAPI's default; ours answers a malformed request with 400
             call["security"] = [] if (method, path) in _OPEN else _security(method)
             call["tags"] = [next((tag for tag, start in tags.items() if path.startswith(tuple(start))), "service")]
     description["components"]["schemas"] = all_schemas(description)
@@ -91,7 +91,7 @@ def describe_api(app: FastAPI, settings: ServiceSettings) -> Schema:
     description["servers"] = [{"url": "/", "description": "Where this description was read from."}]
     if settings.socket is not None:
         how = f"curl --unix-socket {settings.socket} http://localhost/v1/health"
-        place = {"url": "http://localhost", "description": f"By the UNIX socket {settings.socket}: {how}"}
+        place = {"url": "http://localhost", "description": f"On the UNIX socket {settings.socket}: {how}"}
         description["servers"].append(place)
     description["security"] = _security("get")
     description["tags"] = [{"name": name, "description": meaning} for name, meaning in _texts()["tags"].items()]
@@ -105,7 +105,7 @@ def _security(method: str) -> list[Schema]:
 
 
 def all_schemas(description: Schema) -> dict[str, Schema]:
-    """Schemas of forms (which FastAPI has put into `description`), of documents and of events."""
+    """The schemas of forms (which FastAPI put into `description`), of documents and of events."""
     schemas: dict[str, Schema] = description["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -123,7 +123,7 @@ def all_schemas(description: Schema) -> dict[str, Schema]:
 
 
 def event_schemas() -> dict[str, Schema]:
-    """Of every kind of event, of the values in them, and of any event, whose `kind` tells which one it is."""
+    """The schemas of every kind of event, of their values, and of any event, with `kind` as the discriminator."""
     schemas: dict[str, Schema] = {}
     for kind in EVENTS.values():
         schema = _record(kind, schemas)
@@ -143,7 +143,7 @@ def event_schemas() -> dict[str, Schema]:
 
 
 def _add_bounds(schema: Any) -> None:
-    """Give everything without bounds of its own the widest bounds that there can be."""
+    """Add the widest possible bounds to everything without bounds."""
     if isinstance(schema, list | dict):
         for each in schema if isinstance(schema, list) else schema.values():
             _add_bounds(each)
@@ -177,7 +177,7 @@ def _meaning(kind: type[Any]) -> str:
 
 
 def _notes(hint: Any) -> Schema:
-    """What an annotation adds: its meaning (text), and keywords of JSON Schema (a dict)."""
+    """The additions of an annotation: a meaning (text), and keywords of JSON Schema (a dict)."""
     notes: Schema = {}
     for note in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
         notes |= {"description": note} if isinstance(note, str) else note if isinstance(note, dict) else {}

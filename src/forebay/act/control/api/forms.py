@@ -1,4 +1,4 @@
-"""What callers send to the service. Sizes are bytes or text with a unit, durations seconds or text with a unit."""
+"""The bodies of calls. Sizes are bytes or text with a unit, durations seconds or text with a unit."""
 
 import math
 from collections.abc import Callable
@@ -15,14 +15,14 @@ _LONGEST = 100  # characters of a number with a unit
 
 
 def _describe(**bounds: Any) -> Any:
-    """Bounds for the description alone; whoever decides has a better message for a value beyond them."""
+    """Bounds for the description alone. The decision checks them with a better message."""
     return Field(json_schema_extra=bounds)
 
 
 def _quantity(
     parse: Callable[[Any], float], least: float, most: float, convert: Callable[[Any, float], object] | None = None
 ) -> BeforeValidator:
-    """A number, or text with a unit; `convert` gets the value and its number."""
+    """Read a number, or text with a unit; `convert` gets the value and its number."""
 
     def read(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -43,7 +43,7 @@ def _quantity(
 
 def _whole_bytes(value: object, number: float) -> int:
     if abs(number) >= 2**62:
-        raise ValueError(f"is more than anybody has: {value!r:.40}")
+        raise ValueError(f"must be below 4 EiB, not {value!r:.40}")
     return value if isinstance(value, int) else math.ceil(number)
 
 
@@ -85,7 +85,7 @@ class AskForm(Table):
     ] = None
     tier: Annotated[Word, "The kind of disks. Default: any."] = ""
     fields: Annotated[_Words, "Fields that the disks must have, with their values."] = Field(default_factory=dict)
-    key: Annotated[Word, "The caller's own name for the request; sent again with it, it is the same request."] = ""
+    key: Annotated[Word, "The caller's own name for the request; the same key means the same request."] = ""
     job: Annotated[Word, "The batch job that it is for."] = ""
     expose: Annotated[Word, "How other nodes reach the volumes: nbd or nvmet. Default: mounted on their node."] = ""
     hosts: Annotated[_Hosts, "The hosts that may reach the volumes, for nvmet."] = Field(default_factory=list)
@@ -102,10 +102,10 @@ class ReleaseForm(Table):
 
 
 class ExtendForm(Table):
-    """Either `seconds` or `until`; with `until`, the call can be repeated."""
+    """Either `seconds` or `until`. With `until`, the call is safe to repeat."""
 
-    seconds: Annotated[Seconds | None, "How much longer it lasts."] = None
-    until: Annotated[Moment | None, "When it ends instead."] = None
+    seconds: Annotated[Seconds | None, "How many seconds to add."] = None
+    until: Annotated[Moment | None, "The new end."] = None
 
 
 class DiskForm(Table):
@@ -116,7 +116,7 @@ class DiskForm(Table):
     read_bandwidth: Annotated[Bandwidth, "How fast it reads."]
     write_bandwidth: Annotated[Bandwidth, "How fast it writes."]
     kind: Annotated[Name, "The kind of its volumes."] = ""
-    identity: Annotated[Path, "Tells the disk from all others."] = ""
+    identity: Annotated[Path, "Identifies the disk, such as a serial number."] = ""
     fields: Annotated[_Fields, "What users can ask for."] = Field(default_factory=dict)
 
 
@@ -126,7 +126,7 @@ class VolumeForm(Table):
     name: Annotated[VolumeName, "The volume's name."]
     disk: Annotated[DiskName, "The disk that it is on."]
     size: Annotated[int, Field(ge=0, lt=2**63), "Bytes."]
-    state: Annotated[Literal["whole", "half"], "`half` if a part of it is missing or not mounted."] = "whole"
+    state: Annotated[Literal["whole", "half"], "`half` if it is incomplete or not mounted."] = "whole"
     path: Annotated[Path, "Where it is mounted."] = ""
     device: Annotated[Path, "Its block device."] = ""
     settings: Annotated[_Texts, "How to reach it, if it is exposed."] = Field(default_factory=dict)
@@ -134,7 +134,7 @@ class VolumeForm(Table):
     gid: Annotated[int, _MARK, "The owner's group; -1: unknown."] = -1
     mode: Annotated[int, Field(ge=0, le=0o7777), "Mode of its folder."] = 0o700
     ceiling: Annotated[float, Field(ge=0, lt=1e18), "Its highest bandwidth; 0: no limit."] = 0.0
-    since: Annotated[Moment, "When it was begun; 0: unknown."] = 0.0
+    since: Annotated[Moment, "When it was made; 0: unknown."] = 0.0
 
 
 _Volumes = Annotated[list[VolumeForm], Field(max_length=1_000_000)]
@@ -154,15 +154,15 @@ class HelloForm(Table):
         default_factory=dict
     )
     volumes: Annotated[_Volumes | None, "All volumes on its disks; null if the agent did not look."] = None
-    number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
+    number: Annotated[Serial, "Increases with every report; the service ignores older reports."] = 0
     seen: Annotated[Label, "The `seen` of the answer that the agent last acted on; empty: none."] = ""
 
 
 class ReportForm(Table):
-    """What became of one volume; or, with `found`, all volumes on the node's disks."""
+    """The result of an action on one volume; or, with `found`, all volumes on the node's disks."""
 
     kind: Annotated[Literal["made", "failed", "lost", "gone", "stuck", "found"], "What happened."]
-    number: Annotated[Serial, "Rises with every report; the service ignores an older one."] = 0
+    number: Annotated[Serial, "Increases with every report; the service ignores older reports."] = 0
     volume: Annotated[VolumeName, "The volume."] = ""
     disk: Annotated[Name, "Its disk."] = ""
     path: Annotated[Path, "Where it is mounted."] = ""
@@ -219,7 +219,7 @@ class RulesForm(Table):
     """The rules to change; the others stay as they are."""
 
     split: Annotated[Size | None, "Larger requests are split over several disks; 0: never."] = None
-    tries: Annotated[Count | None, "How often a request without space is tried again."] = None
+    tries: Annotated[Count | None, "How often a request without space is retried."] = None
     interval: Annotated[Seconds | None, "Time between tries."] = None
     longest: Annotated[Seconds | None, "The longest duration of a grant."] = None
     ahead: Annotated[Seconds | None, "How long before its start a grant can be requested."] = None
@@ -230,7 +230,7 @@ class RulesForm(Table):
 class TokenForm(Table):
     """A new token, or a new secret for an old one. A user's token needs a uid, an agent's a node."""
 
-    name: Annotated[_TokenName, "Its name; it replaces a token of that name."]
+    name: Annotated[_TokenName, "Its name. It replaces the token of the same name."]
     role: Annotated[Role, "What its owner may do; `metrics`: only read metrics."]
     node: Annotated[Label, "The node of an agent."] = ""
     uid: Annotated[int | None, Field(ge=0, le=MOST_UID), "The user's uid."] = None
@@ -238,6 +238,6 @@ class TokenForm(Table):
 
 
 class LoginForm(Table):
-    """What logs a visitor in."""
+    """The secret that logs a visitor in."""
 
     secret: Annotated[str, Field(min_length=1, max_length=500), "A token, or the secret of a one-time link."]

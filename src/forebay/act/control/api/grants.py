@@ -1,4 +1,4 @@
-"""Grants: request, list, show, wait, release, extend; would a request fit, and which grants carry a key."""
+"""Calls about grants: request, list, show, wait, release, extend; check whether a request fits; find by key."""
 
 import asyncio
 import secrets
@@ -23,7 +23,7 @@ from forebay.decide.grants.control import Control
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
 
-_AT_ONCE = 50  # grants that are encoded before others get their turn: about two milliseconds
+_AT_ONCE = 50  # grants encoded before other calls get a turn: about two milliseconds
 _GRANT = document_response(GrantDocument)
 
 routes = Routes()
@@ -32,7 +32,7 @@ GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]
 
 @routes.post("/v1/grants", status_code=201, responses={200: _GRANT, 201: _GRANT})
 async def request_grant(service: OfService, who: Caller, form: AskForm) -> Answer:
-    """Request space. A known key makes it the same request. A refusal is a grant in state `refused`."""
+    """Request space. A request with a known key is the same request. A refusal is a grant in state `refused`."""
     ask, records = await _request(service, who, form)
     live = service.state()
     grant = live.control.by_key(ask.uid, ask.key)
@@ -42,10 +42,10 @@ async def request_grant(service: OfService, who: Caller, form: AskForm) -> Answe
 
 
 async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list[EventRecord]]:
-    """The request and what came of it.
+    """Make a request; returns it with its events.
 
-    If it arrives twice at the same time, neither knows the other when it is read. The second is then read again,
-    because a start relative to now must mean what it meant for the first.
+    If the same request arrives twice at the same time, neither knows the other. The second is then read again, because
+    a start relative to now must mean the same as in the first.
     """
     live = service.writer.latest or await service.writer.now()
     ask = ask_of(form, who, live.control, service.clock())
@@ -59,17 +59,17 @@ async def _request(service: Service, who: Who, form: AskForm) -> tuple[Ask, list
 
 
 def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
-    """The request, with a number of its own. Sent again with its key, it is the same request."""
+    """The request of a form, with a new grant's id."""
     uid, gid = _owner(form, who)
     grant = secrets.token_hex(16)
     key = form.key or grant
     known = control.by_key(uid, key)
     if "tier" in form.fields and form.tier not in ("", form.fields["tier"]):
-        raise BadInput("tier", f"is {form.tier!r} and {form.fields['tier']!r} at once")
+        raise BadInput("tier", f"is {form.tier!r}, but fields has {form.fields['tier']!r}; give one of them")
     for where, names in (("hosts", form.hosts), ("fields", form.fields)):
         for name in names:
             if not name or len(name) > 200 or not name.isprintable():
-                raise BadInput(where, f"must be of 1 to 200 printable characters, not {name[:40]!r}")
+                raise BadInput(where, f"must have 1 to 200 printable characters, not {name[:40]!r}")
     wants = form.fields | ({"tier": form.tier} if form.tier else {})
     if control.tables.knows_field(EXPOSE) if known is None else EXPOSE in known.ask.wants:
         wants = {EXPOSE: form.expose or "none"} | wants
@@ -88,7 +88,7 @@ def _owner(form: AskForm, who: Who) -> tuple[int, int]:
         raise NotAllowed("an agent cannot request space")
     if form.uid is None and form.gid is None:
         if who.uid < 0:
-            raise BadInput("uid", "is missing: this token belongs to no user")
+            raise BadInput("uid", "is missing; this token belongs to no user")
         return who.uid, max(0, who.gid)
     check_administrator(who)
     uid = who.uid if form.uid is None else form.uid
@@ -127,7 +127,7 @@ async def list_grants(
     texts: list[str] = []
     for first in range(0, len(names), _AT_ONCE):
         live = await service.writer.now()
-        grants = live.control.tables.grants  # some may be forgotten meanwhile
+        grants = live.control.tables.grants  # some may have been forgotten meanwhile
         shown = [grants[name] for name in names[first : first + _AT_ONCE] if name in grants]
         texts += [encode(grant_document(live, grant)) for grant in shown]
         await asyncio.sleep(0)
@@ -154,9 +154,9 @@ async def wait(
     who: Caller,
     grant: GrantName,
     seconds: Wait = 30.0,
-    known: Annotated[str, Query(max_length=20, description="The state that you know; another returns at once.")] = "",
+    known: Annotated[str, Query(max_length=20, description="Return at once if the state differs from this.")] = "",
 ) -> GrantDocument:
-    """The grant, as soon as its state or its place in the queue changes or the time is over."""
+    """Wait until the state or the place in the queue changes, or the time is over; returns the grant."""
 
     def state_of(live: Live) -> tuple[State, int]:
         return _find(live, grant, who).state, live.control.position(grant)
@@ -171,14 +171,14 @@ async def wait(
 
 @routes.post("/v1/grants/{grant}/release")
 async def release(service: OfService, who: Caller, grant: GrantName, form: ReleaseForm | None = Maybe) -> GrantDocument:
-    """Release a grant. To repeat this changes nothing."""
+    """Release a grant. Repeating this changes nothing."""
     because = " ".join(form.because.split()) if form else ""
     return await _change(service, who, co.Release(caller=who, grant=grant, because=because))
 
 
 @routes.post("/v1/grants/{grant}/extend")
 async def extend(service: OfService, who: Caller, grant: GrantName, form: ExtendForm) -> GrantDocument:
-    """Let a grant end later, if its space stays free until then."""
+    """Let a grant end later, if its disks have the space until then."""
     end = form.until
     if end is None:
         before = _find(await service.writer.now(), grant, who)
@@ -222,7 +222,7 @@ def _may_see(live: Live, grant: Grant, who: Who) -> bool:
     return who.is_administrator or who.uid == grant.ask.uid
 
 
-# What a batch system asks around its jobs
+# Calls of a batch system around its jobs
 
 
 @routes.get("/v1/fit")
@@ -233,9 +233,9 @@ async def fit(
     tier: Annotated[str, Query(max_length=200, description="The kind of disks. Default: any.")] = "",
     seconds: Annotated[str, Query(max_length=100, description="For how long.")] = "1h",
 ) -> FitDocument:
-    """How the service would decide a request. Nothing is requested or reserved."""
+    """How the service would decide a request. This call reserves nothing."""
     live, now = await service.writer.now(), service.clock()
-    owner = {} if who.uid >= 0 else {"uid": 0, "gid": 0}  # a token that belongs to no user may look, too
+    owner = {} if who.uid >= 0 else {"uid": 0, "gid": 0}  # a token without a user may ask, too
     form = AskForm.model_validate({"size": size, "seconds": seconds, "tier": tier, **owner})
     ask = ask_of(form, who, live.control, now)
     for event in live.control.handle(co.Request(caller=who, ask=ask), now):
@@ -251,15 +251,15 @@ async def by_key(
     who: Caller,
     key: Annotated[str, Path(max_length=200, description="The key that the request was sent with.")],
 ) -> KeyDocument:
-    """Grants with this key, or with this key, a dot and a number, in order. Users see their own."""
+    """Grants whose key is KEY or KEY.NUMBER, in order. Users see their own."""
     live = await service.writer.now()
     control = live.control
-    # A batch system does not always know whose key it is. To test for the substring first is ten times as fast.
+    # A batch system does not always know the owner of a key. Testing for the substring first is ten times as fast.
     near = [(text.partition(":")[2], name) for text, name in control.tables.keys.items() if key in text]
     grants = [control.grant(name) for text, name in near if _belongs_to(text, key)]
-    seen = [grant for grant in grants if who.is_administrator or who.uid == grant.ask.uid]
-    seen.sort(key=lambda grant: grant.order)
-    return {"grants": [grant_document(live, grant) for grant in seen]}
+    visible = [grant for grant in grants if who.is_administrator or who.uid == grant.ask.uid]
+    visible.sort(key=lambda grant: grant.order)
+    return {"grants": [grant_document(live, grant) for grant in visible]}
 
 
 def _belongs_to(text: str, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Storage nodes: what their agents report and must do, their tiers, and what administrators do with them and strays."""
+"""Calls about storage nodes: reports and actions of agents, tiers, and what administrators do with nodes and strays."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -107,10 +107,10 @@ def _reason(because: str) -> str:
 async def actions(
     service: OfService, who: Caller, node: NodeName, seconds: Wait = 25.0, seen: _Seen = ""
 ) -> ActionList:
-    """The actions of the node's agent, as soon as there are any or the time is over. The call is also its heartbeat."""
+    """Wait until the agent has actions or the time is over; returns its actions. The call is also its heartbeat."""
     live = await service.heartbeat(node, who.as_agent(node))
     if await service.writer.is_known(seen) is False:
-        raise OtherJournal("the service has another journal than the one you acted on; report your disks first")
+        raise OtherJournal("the service has another journal than the agent acted on; report the disks first")
     live = await wait_until(service, who, f"node {node}", seconds, lambda live: bool(live.control.actions(node)))
     service.note_heard(node)
     return action_list(live, node, service.keys)
@@ -118,7 +118,7 @@ async def actions(
 
 @routes.post("/v1/nodes/{node}/reports")
 async def reports(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[ReportForm], _Many]) -> Done:
-    """An agent reports what became of volumes, in order. A report can be repeated."""
+    """An agent reports the results of its actions, in order. Reports are safe to repeat."""
     who.as_agent(node)
     commands = [report_of(node, form, who) for form in forms]
     for command in commands:
@@ -177,9 +177,9 @@ async def tiers(service: OfService, _: Caller) -> TierList:
 
 
 def tier_documents(live: Live, now: float) -> list[TierDocument]:
-    """A tier whose disks are all closed is listed with nothing in it: it may come back."""
+    """All tiers; a tier whose disks are all closed has no space."""
     tables = live.control.tables
-    tiers: dict[str, list[tuple[int, int]]] = {ANY: []}  # of each open disk: its bytes, and those that are free
+    tiers: dict[str, list[tuple[int, int]]] = {ANY: []}  # for each open disk: its bytes, and its free bytes
     mounted = "none" if any(EXPOSE in disk.spec.fields for disk in tables.disks.values()) else None
     for key, disk in tables.disks.items():
         node = tables.nodes[disk.node]
@@ -206,14 +206,14 @@ async def list_strays(service: OfService, _: Administrator) -> StrayList:
 
 @routes.post("/v1/strays/discard")
 async def discard(service: OfService, who: Administrator, form: DiscardForm) -> StrayList:
-    """Let the kept volumes of a grant or a node be removed; answers with the strays that are left."""
+    """Let the kept volumes of a grant or a node be removed; returns the strays that are left."""
     await service.do(co.Discard(caller=who, what=form.what))
     return {"strays": list(_strays(service.state()))}
 
 
 @routes.post("/v1/strays/adopt")
 async def adopt(service: OfService, who: Administrator, form: AdoptForm) -> StrayList:
-    """Make the kept volumes of a grant or a node their owner's grant again; answers with the strays that are left."""
+    """Make the kept volumes of a grant or a node their owner's grant again; returns the strays that are left."""
     await service.do(co.Adopt(caller=who, what=form.what, seconds=form.seconds))
     return {"strays": list(_strays(service.state()))}
 
@@ -226,7 +226,7 @@ def _strays(live: Live) -> Iterator[StrayDocument]:
         yield _stray(stray, stray.uid, stray.since, why, stray.held)
     for volume in tables.kept_volumes():
         grant = tables.grants[volume.grant]
-        yield _stray(volume, grant.ask.uid, grant.start, f"as far as the journal knows, {grant.because}", True)
+        yield _stray(volume, grant.ask.uid, grant.start, f"according to the journal: {grant.because}", True)
 
 
 def _stray(volume: Stray | Volume, uid: int, since: float, why: str, kept: bool) -> StrayDocument:

@@ -1,4 +1,4 @@
-"""Logins of browsers, the page, and its own calls, which change with it and are not part of the public API."""
+"""Calls of browsers: logins, the page's files, and the page's own calls, which are not part of the public API."""
 
 import asyncio
 import gzip
@@ -31,7 +31,7 @@ from forebay.model.grant import NotAllowed
 routes = Routes()
 page_routes = Routes(include_in_schema=False)
 _ANY_HOST = ("0.0.0.0", "::")
-_SMALL = 1400  # bytes that fit into one packet, so that to compress them gains nothing
+_SMALL = 1400  # bytes that fit into one packet, so that compressing them gains nothing
 _LARGE = 50_000  # bytes above which another thread compresses
 _WINDOW = 1000  # events that the feed reads in one step
 _STEPS = 20
@@ -47,7 +47,7 @@ _Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 async def log_in(request: Request, service: OfService, form: LoginForm) -> Answer:
     """Exchange a token or a one-time link for a cookie."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise NotAllowed("the request comes from another site's page")
+        raise NotAllowed("the request comes from a page of another site")
     seat = routing.seat_of(request)
     host = seat.address if seat else ""
     login = await service.logins.log_in(form.secret.strip(), host)
@@ -62,7 +62,7 @@ async def log_in(request: Request, service: OfService, form: LoginForm) -> Answe
 
 @routes.get("/v1/login")
 async def show_login(request: Request) -> LoginDocument:
-    """Who has logged in."""
+    """The visitor who is logged in."""
     return _login_document(await routing.login_of(request))
 
 
@@ -95,7 +95,7 @@ async def make_link(request: Request, service: OfService, who: Caller) -> LoginL
         address = parse_address(service.settings.listen, "service.listen")
         if address.host in _ANY_HOST:
             address = replace(address, host=await asyncio.to_thread(socket.getfqdn))  # a name server can be slow
-        link = f"https://{address}/#login={secret}"  # browsers send the fragment to nobody
+        link = f"https://{address}/#login={secret}"  # browsers keep the fragment to themselves
     return {"secret": secret, "until": until, "link": link}
 
 
@@ -106,7 +106,7 @@ async def index(request: Request, service: OfService) -> Response:
 
 @page_routes.get("/page/{name}")
 async def file(request: Request, service: OfService, name: _Name) -> Response:
-    """A file of the page, for anybody."""
+    """A file of the page. No login needed."""
     page = service.pages.files.get(name)
     if page is None:
         raise UnknownName("page", name, service.pages.files)
@@ -120,9 +120,9 @@ async def file(request: Request, service: OfService, name: _Name) -> Response:
 
 @page_routes.get("/v1/page")
 async def snapshot(request: Request, service: OfService) -> Response:
-    """The machine and its totals as of one number of the journal, and who looks.
+    """The machine and its totals as of one number of the journal, and the visitor.
 
-    To open the page without a login is not an error: `who` is null then, beside the error's `code` and sentence.
+    Opening the page without a login is not an error: `who` is then null, beside the `code` and sentence of the error.
     """
     try:
         who = await routing.identify_caller(request)
@@ -157,7 +157,7 @@ async def _follow(request: Request, service: Service, who: Who, eye: Eye, after:
         if routing.is_visitor(request):
             await routing.login_of(request)
 
-    with service.waits.one_more(who, "page"):
+    with service.waits.count_waiting(who, "page"):
         async for text in service.updates.follow(eye, after, check_login):
             yield text
 
@@ -186,7 +186,7 @@ async def grants(
 
 @page_routes.get("/v1/page/timeline")
 async def times(request: Request, service: OfService, who: Caller, begin: _Begin, end: _End) -> Response:
-    """When grants are, were, or will be there."""
+    """The times of grants, past, present and future."""
     return await _answer(request, timeline(await service.writer.now(), eye_of(who), begin, end))
 
 
@@ -194,7 +194,7 @@ async def times(request: Request, service: OfService, who: Caller, begin: _Begin
 async def decisions(
     request: Request, service: OfService, who: Caller, before: _Before = 0, limit: _Limit = 100
 ) -> Response:
-    """What was decided, the newest first. `next` is where to continue, 0 at the beginning."""
+    """The decisions, the newest first. `next` is the `before` of the next call; 0 if there are no more."""
     eye = eye_of(who)
     last = (await service.writer.now()).last
     before = min(before or last + 1, last + 1)
@@ -216,7 +216,7 @@ async def _find_lines(service: Service, before: int, limit: int) -> tuple[list[L
 
 
 async def _find_user_lines(service: Service, uid: int, before: int, limit: int) -> tuple[list[Line], int]:
-    """The same for a user's newest grants."""
+    """The same for the newest grants of a user."""
     grants = (await service.writer.now()).control.tables.grants.values()
     newest = sorted((grant.order, grant.id) for grant in grants if grant.ask.uid == uid)[-_MOST_GRANTS:]
     entries = await service.writer.read(
@@ -233,9 +233,9 @@ async def look(
     service: OfService,
     _: Administrator,
     name: _Name,
-    of: Annotated[str, Query(max_length=500, description="Of what, such as an application's name.")] = "",
+    of: Annotated[str, Query(max_length=500, description="The subject, such as an application's name.")] = "",
 ) -> Response:
-    """What the page shows besides: the history of applications, the forwarding layer."""
+    """Further views of the page: the history of applications, the forwarding layer."""
     show = service.pages.looks.get(name)
     if show is None:
         raise UnknownName("look", name, service.pages.looks)

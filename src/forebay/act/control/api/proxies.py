@@ -1,7 +1,7 @@
-"""Callers behind a proxy: the service believes only proxies that the administrator named.
+"""Callers behind a proxy. The service trusts only the proxies in its settings.
 
-A proxy for TCP sends the caller's address first, by the PROXY protocol (versions 1 and 2, as HAProxy has them), a proxy
-for HTTP in the header X-Forwarded-For of each call.
+A TCP proxy sends the caller's address first, by HAProxy's PROXY protocol (version 1 or 2); an HTTP proxy sends it in
+the header X-Forwarded-For of each call.
 """
 
 import re
@@ -14,12 +14,12 @@ _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _LINE = re.compile(rb"PROXY (?:UNKNOWN[^\r]*|TCP[46] (\S+) \S+ \d+ \d+)\r\n")
 _LONGEST_LINE = 107
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([\d.]+):\d+")
-MOST = 16 + 65_535  # bytes that such a head can have
+MOST = 16 + 65_535  # the longest head of the PROXY protocol, in bytes
 _ADDRESS_BYTES = {0x11: 4, 0x21: 16}  # by family and transport: TCP over IPv4, over IPv6
 
 
 class Proxies:
-    """The proxies that are believed, by their addresses or networks ("192.0.2.7", "2001:db8::/32")."""
+    """The trusted proxies, by address or network ("192.0.2.7", "2001:db8::/32")."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._networks = []
@@ -34,9 +34,9 @@ class Proxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def caller(self, forwarded: Iterable[str]) -> str:
-        """For whom a trusted proxy calls, by its X-Forwarded-For; "" if it does not say.
+        """The caller's address in the X-Forwarded-For headers of a trusted proxy; "" if they name none.
 
-        Whoever called it may have sent such a header, too, so the last address counts that is not a proxy's.
+        The caller may have sent this header, too, so only the last address that is not a proxy's counts.
 
         >>> Proxies(["10.0.0.0/8"]).caller(["6.6.6.6, 192.0.2.1", "10.0.0.2"])
         '192.0.2.1'
@@ -67,9 +67,9 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def read_head(received: bytes) -> tuple[int, str] | None:
-    """The number of bytes of a proxy's head, and for whom it calls; None if more must come.
+    """The length of a proxy's head in bytes, and the caller's address; None if the head is incomplete.
 
-    0 bytes if there is no such head; "" for a call of the proxy itself, or if it does not say.
+    The length is 0 without a head. The address is "" if the proxy itself calls, or names no caller.
 
     >>> read_head(b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 7443\\r\\nGET"), read_head(b"PROX"), read_head(b"GET / ")
     ((43, '192.0.2.1'), None, (0, ''))
@@ -91,6 +91,6 @@ def _read_binary(received: bytes) -> tuple[int, str] | None:
     if len(received) < 16 + length:
         return None
     size = _ADDRESS_BYTES.get(family, 0)
-    if version & 0xF == 0 or size == 0 or length < size:  # the proxy's own, or no address of the internet
+    if version & 0xF == 0 or size == 0 or length < size:  # the proxy's own call, or not an IP address
         return 16 + length, ""
     return 16 + length, plain_address(str(ip_address(received[16 : 16 + size])))

@@ -1,4 +1,4 @@
-"""What all routes share: documents as answers, the service, the caller, and parameters."""
+"""Shared by all routes: documents as answers, the service, the caller, and parameters."""
 
 import functools
 import inspect
@@ -23,14 +23,14 @@ encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class Answer(JSONResponse):
-    """JSON in ASCII: fields of users can contain characters that UTF-8 cannot encode."""
+    """JSON in ASCII, because text from callers can contain characters that UTF-8 cannot encode."""
 
     def render(self, content: object) -> bytes:
         return encode(content).encode()
 
 
 class Routes(APIRouter):
-    """Routes whose functions return documents. Types check the documents' shape, so that no call has to."""
+    """Routes whose functions return documents. Mypy checks the shape of documents, so that no call has to."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(responses=ERRORS, **options)
@@ -65,13 +65,13 @@ async def identify_caller(request: Request) -> Who:
         if who.role == "metrics" and request.scope["path"] != METRICS:
             raise NotAllowed(ONLY_METRICS)
     seat = seat_of(request)
-    if seat is not None and not who.local:  # else the kernel has already said whose the connection is
+    if seat is not None and not who.local:  # else the kernel has already identified the connection's owner
         seat.claim(who)
     return who
 
 
 def is_visitor(request: Request) -> bool:
-    """Whether a browser calls, or a program that shows a browser's login."""
+    """Whether the caller is a browser, or a program with a browser's login."""
     return "authorization" not in request.headers and is_browser(request.headers)
 
 
@@ -89,7 +89,7 @@ def seat_of(request: Request) -> Seat | None:
 
 
 async def _call_of(request: Request) -> str:
-    """The call, as a MUNGE credential contains it."""
+    """The call as a line, as a MUNGE credential contains it."""
     query = request.scope["query_string"]
     target = request.scope["raw_path"] + (b"?" + query if query else b"")
     return call_line(request.method, target.decode("latin-1"), await request.body())
@@ -106,16 +106,16 @@ async def _require_administrator(who: Caller) -> Who:
 
 Administrator = Annotated[Who, Depends(_require_administrator)]
 NodeName = Annotated[str, Path(max_length=100, description="The node's name.")]
-Wait = Annotated[float, Query(ge=0, le=60, description="Seconds to wait at most.")]
-Limit = Annotated[int, Query(ge=1, le=10_000, description="How many at most.")]
+Wait = Annotated[float, Query(ge=0, le=60, description="The longest wait, in seconds.")]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="The largest number of results.")]
 Maybe = Body(default=None)
 
 
 async def wait_until(service: Service, who: Who, name: str, seconds: float, is_over: Callable[[Live], bool]) -> Live:
-    """The state as soon as a change of that name ends the wait, or the time is over."""
+    """Wait for changes of this name until `is_over`, or until the time is over; returns the state."""
     live, end = await service.writer.now(), service.monotonic() + seconds
     service.waits.check(who)
-    with service.waits.one_more(who):
+    with service.waits.count_waiting(who):
         while not is_over(live):
             changed = await service.changes.wait(name, end - service.monotonic())
             live = await service.writer.now()
@@ -125,6 +125,6 @@ async def wait_until(service: Service, who: Who, name: str, seconds: float, is_o
 
 
 def resume_after(last_event_id: str) -> int | None:
-    """The number at which a browser continues a stream; None if it does not say."""
+    """The number after which a browser continues a stream; None if it names none."""
     is_number = last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19
     return int(last_event_id) if is_number else None

@@ -1,4 +1,4 @@
-"""The service on its sockets: who is let in, and for how long a caller may take. Only this module uses uvicorn."""
+"""The service on its sockets, with limits on connections and on slow callers. Only this module uses uvicorn."""
 
 import asyncio
 import gc
@@ -28,11 +28,11 @@ from forebay.history.store import open_store
 from forebay.model.compile_hooks import hooks
 from forebay.model.errors import BadInput, name_errors
 
-_HEAD = 16_384  # bytes of a request's head
-_GRACE = 5  # seconds for answers that are under way at the end
+_HEAD = 16_384  # most bytes of a request's head
+_GRACE = 5  # seconds to finish answers when the service ends
 _AT_ONCE = 64
-_AGAIN = 0.1  # seconds until somebody is let in again after the system refused
-_LOOK = 0.01  # seconds between looks at a proxy's head that has begun
+_AGAIN = 0.1  # seconds before connections are accepted again after the system refused one
+_LOOK = 0.01  # seconds between reads of an incomplete proxy head
 _FULL = encode_error(ErrorCode.UNAVAILABLE, "too many connections; close some, or try again later")
 _TURNED_AWAY = b"HTTP/1.1 503 \r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 Ready = Callable[[list[str]], None]
@@ -41,9 +41,9 @@ ListeningSocket = tuple[socket.socket, ssl.SSLContext | None]
 
 
 class _Protocol(H11Protocol):
-    """One connection. It knows who is at the other end of a UNIX socket; requests find it in their state.
+    """One connection. Requests find the process at the other end of a UNIX socket in their state.
 
-    A caller that does not send what it began, or does not take what it asked for, is cut off.
+    A caller that sends its request or takes its answer too slowly is cut off.
     """
 
     limits: Limits
@@ -57,7 +57,7 @@ class _Protocol(H11Protocol):
         self._begin("send", self.limits.send)
 
     def _begin(self, what: str, seconds: float) -> None:
-        """Cut the caller off after so many seconds, unless it ends first. To begin again does not lengthen it."""
+        """Cut the caller off after `seconds`, unless `_end` comes first. A second call does not extend the time."""
         if what not in self._timers:
             self._timers[what] = asyncio.get_running_loop().call_later(seconds, self._cut_off)
 
@@ -91,21 +91,21 @@ class _Protocol(H11Protocol):
         self._end("take")
 
     def send_400_response(self, msg: str) -> None:
-        """In our own words, and as all errors."""
+        """Answer in the same form as all errors."""
         del msg
-        body = encode_error(ErrorCode.MALFORMED, f"not an HTTP request, or its head is longer than {_HEAD} bytes")
+        body = encode_error(ErrorCode.MALFORMED, f"not an HTTP request, or its headers exceed {_HEAD} bytes")
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
-            with suppress(h11.LocalProtocolError):  # an answer was on its way already
+            with suppress(h11.LocalProtocolError):  # an answer has already begun
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
 
 class Listener:
-    """Lets callers in, as long as neither they nor all of them are too many. Open until `close`.
+    """Accepts connections until `close`, within the limits of each caller and of the service.
 
-    A guest is made with its seat, which it must leave in the end. On a UNIX socket, administrators are let in however
-    many there are. Trusted proxies say for whom they call, and may have any number of connections.
+    A guest gets a seat, which it must leave at its end. Administrators on a UNIX socket have no limit. Trusted proxies
+    name their callers, and have no limit of their own.
     """
 
     def __init__(self, listener: socket.socket, tls: ssl.SSLContext | None, guest: Guest, service: Service) -> None:
@@ -139,7 +139,7 @@ class Listener:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # no more descriptors: to try all the time would not help
+            except OSError:  # out of descriptors: accept again after a pause
                 self._loop.remove_reader(self._listener.fileno())
                 self._loop.call_later(_AGAIN, self._open)
                 return
@@ -155,7 +155,7 @@ class Listener:
             self._seat(sock, seat, host, self._limits.host if proxies is None else self._crowd.most)
 
     def _seat(self, sock: socket.socket, seat: Seat, who: int | str, most: int | None) -> None:
-        if self._crowd.enters(who, most):
+        if self._crowd.enter(who, most):
             task = self._loop.create_task(self._let_in(sock, seat))
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
@@ -164,7 +164,7 @@ class Listener:
         with sock, suppress(OSError):
             if self._tls is None:
                 with suppress(BlockingIOError):
-                    sock.recv(1 << 16)  # what is not read would be answered by an error of the system
+                    sock.recv(1 << 16)  # else the caller gets a reset instead of this answer
                 sock.send(_TURNED_AWAY % (len(_FULL), _FULL))
 
     async def _let_in(self, sock: socket.socket, seat: Seat) -> None:
@@ -173,7 +173,7 @@ class Listener:
             if seat.proxies is not None:
                 async with asyncio.timeout(self._limits.send):
                     caller = await self._read_head(sock)
-                if caller:  # else a header of each call may say it
+                if caller:  # else a header of each call may name the caller
                     seat.settle(caller)
             await self._loop.connect_accepted_socket(
                 lambda: self._guest(seat), sock, ssl=self._tls, ssl_handshake_timeout=handshake
@@ -182,11 +182,11 @@ class Listener:
             seat.leave()
             sock.close()
             self._crowd.dropped["full" if isinstance(error, TooMany) else "handshake"] += 1
-            if not isinstance(error, OSError | TooMany):  # a timeout is one of the system's errors
+            if not isinstance(error, OSError | TooMany):  # a timeout is an OSError, too
                 raise
 
     async def _read_head(self, sock: socket.socket) -> str:
-        """The caller's address by the PROXY protocol, whose bytes are taken; "" if there is none."""
+        """Read the head of the PROXY protocol; returns the caller's address, "" for none."""
         while True:
             ready = asyncio.Event()
             self._loop.add_reader(sock.fileno(), ready.set)
@@ -207,7 +207,7 @@ class Listener:
 async def serve(
     settings: ServiceSettings, end: asyncio.Event, ready: Ready, *, log: Log | None = None, pages: Pages = NO_PAGES
 ) -> None:
-    """Serve until `end` is set. `ready` gets the addresses once the service can answer. `pages` is the page at `/`."""
+    """Serve until `end` is set. Calls `ready` with the addresses once the service can answer."""
     log = log or Log(settings.log)
     with private_files():
         store = open_store(settings.db)
@@ -215,15 +215,15 @@ async def serve(
         make_private(store)
         store.make_durable()
         service = Service(store, settings, log=log, pages=pages)
-        sockets = _open_sockets(settings)  # before all the work, as somebody else may have the address
+        sockets = _open_sockets(settings)  # first, because another process may use the address
         if not sys.stderr.isatty():
             _log_compiling(log)
         try:
             await service.start()
-            sys.setswitchinterval(0.0003)  # who writes must not wait 5 ms for its turn whenever much is to be decided
+            sys.setswitchinterval(0.0003)  # the writer's thread must not wait 5 ms for its turn
             gc.collect()
-            gc.freeze()  # what is there now stays: the collector need not look at it again and again
-            gc.set_threshold(2_000, 5, 1_000)  # often, so never for long; grants have no cycles, so seldom all of them
+            gc.freeze()  # these objects live on, so the collector can skip them
+            gc.set_threshold(2_000, 5, 1_000)  # often, so that no run is long; seldom in full, as grants have no cycles
             service.crowd.most = room_for(settings.limits.connections)
             server = _start_server(service, sockets)
             running = asyncio.create_task(server.main_loop())
@@ -246,7 +246,7 @@ async def serve(
 
 
 def _log_compiling(log: Log) -> None:
-    """One line of the log, at the first kernel."""
+    """Log one line when the first kernel is compiled."""
 
     def say_once(_kernel: str) -> None:
         hooks.before = hooks.after
@@ -290,7 +290,7 @@ def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
         try:
             tls.load_cert_chain(settings.certificate, settings.key)
         except (OSError, ssl.SSLError) as error:
-            sentence = f"is not a certificate with key {settings.key}: {error}"
+            sentence = f"cannot be used as a certificate with key {settings.key}: {error}"
             raise BadInput(str(settings.certificate), sentence) from None
         sockets.append((open_listener(parse_address(settings.listen, "service.listen")), tls))
     return sockets
