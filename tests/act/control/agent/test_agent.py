@@ -193,7 +193,7 @@ def test_what_is_lost_while_the_agent_is_away_is_reported(service: Fake, folder:
     Directory(root=folder / volume.disk.partition("/")[2]).release(volume.name)
     with running(folder):
         service.wait_state(grant, "failed")
-    assert "does not find it" in service.control.grant(grant).because
+    assert "did not find it" in service.control.grant(grant).because
 
 
 def test_a_release_asked_while_the_agent_is_away_is_done_at_its_start(service: Fake, folder: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_release_that_resists_is_tried_again(service: Fake, folder: Path, monk
         service.release(grant)
         service.wait_state(grant, "released")
     assert len(tries) == 2
-    assert any("is busy; try 1" in line["text"] for line in service.lines)
+    assert any("is busy (try 1)" in line["text"] for line in service.lines)
 
 
 def test_a_release_that_never_succeeds_ends_with_the_reason_and_is_tried_on(
@@ -535,14 +535,14 @@ def test_numbers_rise_by_the_clock_if_the_file_is_lost(tmp_path: Path) -> None:
         ('node = "n1"', 'node = "n 1"', "is not a valid node name"),
         ('service = "unix', 'service = "http', "must be like 'unix:/path' or 'https://host:port'"),
         ('name = "d1"', 'name = "d0"', r"disk\[1\].name: two disks have the name 'd0'"),
-        ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: belongs to disk 'd0' already"),
+        ('root = "d1"', 'root = "../{}/d0"', r"disk\[1\].root: already belongs to disk 'd0'"),
         ('kind = "directory"', 'kind = "tape"', r"disk\[0\]: no kind of volumes 'tape'"),
         ('kind = "directory"', 'kind = "lvm"', r"disk\[0\]: lvm volumes: need the name of a volume group"),
         ('capacity = "100 MB"', 'capacity = "-1 MB"', r"disk\[0\].capacity: input should be .* to 1, not '-1 MB'"),
         ('capacity = "100 MB"', 'capacity = "much"', r"disk\[0\].capacity: 'much' is not a number"),
         ('read_bandwidth = "1 GB/s"', "read_bandwidth = 0", r"read_bandwidth: input should be greater than 0"),
-        ('root = "d0"', 'root = "d0"\nexpose = "nbd"', "directory volumes can have none, not 'nbd'"),
-        ('tier = "fast"', 'expose = "nbd"', "expose is a key of the disk itself"),
+        ('root = "d0"', 'root = "d0"\nexpose = "nbd"', "must be none for directory volumes, not 'nbd'"),
+        ('tier = "fast"', 'expose = "nbd"', "must not contain expose; set expose in the disk's own table"),
         ("parallel = 3", "paralel = 3", "agent.paralel: is not a key"),
         ("0.2 s", "an hour", "agent.heartbeat: 'an hour' is not a number"),
         ("0.2 s", "1 h", "agent.heartbeat: input should be less than or equal to 50, not 3600"),

@@ -137,7 +137,9 @@ def test_words_that_name_nothing_that_is_kept(folder: Path) -> None:
     with running(folder) as service:
         service.hello("n")
         grant = service.ask(MB)["id"]
-        assert "nothing is kept of" in service.error("POST", "/v1/strays/discard", {"what": grant}, status=409)
+        assert "are kept; `forebay storage strays`" in service.error(
+            "POST", "/v1/strays/discard", {"what": grant}, status=409
+        )
         assert "no grant" in service.error("POST", "/v1/strays/adopt", {"what": grant, "seconds": 60}, status=404)
         assert "seconds: must be" in service.error("POST", "/v1/strays/adopt", {"what": "n", "seconds": -1})
 
@@ -158,7 +160,7 @@ def test_a_grant_that_may_have_been_extended_is_not_removed_when_its_time_is_ove
             assert is_whole(path)
             assert "is kept until an administrator decides" in service.grant(grant)["marks"][0]
             [stray] = service.call("GET", "/v1/strays")["strays"]
-            assert stray["name"] == path.name and "as far as the journal knows, its time" in stray["why"]
+            assert stray["name"] == path.name and "according to the journal: its time" in stray["why"]
             service.call("POST", "/v1/strays/discard", {"what": grant})
             wait_until(lambda: service.grant(grant)["state"] == "expired", "it is still there")
             assert not path.exists()

@@ -1,7 +1,7 @@
 """The agent of a storage node: it reports the node's disks to the service, and makes and releases volumes for it.
 
-One thread gets the actions from the service, others carry them out, one volume at a time each, and one more sends the
-reports. Every action can be repeated, so that the next start repairs a crash at any point.
+One thread gets the actions from the service, other threads carry them out, one volume at a time each, and one thread
+sends the reports. Every action is safe to repeat, so that the agent recovers from a crash at its next start.
 """
 
 import fcntl
@@ -28,20 +28,20 @@ from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 
 _AT_ONCE = 200
-_MOST_LINES = 2000  # of the log that wait for the service; older ones are dropped
-_RESEND = 0.5  # seconds before something is sent again
+_MOST_LINES = 2000  # log lines that wait for the service; older lines are dropped
+_RESEND = 0.5  # seconds before the agent sends again
 _REJECTED = (
     ErrorCode.MALFORMED, ErrorCode.NOT_ALLOWED, ErrorCode.CONFLICT, ErrorCode.OTHER_JOURNAL, ErrorCode.TOO_LARGE,
 )  # fmt: skip
-"""What a service answers to a report that it will never take."""
+"""The codes of errors for a report that the service will never accept."""
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds before the service is called again; the last repeats
-_BUSY = 0.5  # seconds that a new action waits at most while an old one takes its time
+_BUSY = 0.5  # the longest wait in seconds of a new action while others are under way
 _TRIES = 5  # to bring up or remove an existing volume, before the agent reports a failure
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between such tries: they double each time
 _SOON = 2.0  # seconds until the disks are checked after a failure: a check can take long
-_PATIENCE = 20  # tenths of a second to wait for the last commands of an agent that was killed
+_PATIENCE = 20  # tenths of a second to wait for the last commands of a killed agent
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
-"""The service does not know the node, or has another journal: the agent must report its disks."""
+"""The codes of errors after which the agent must report its disks again."""
 
 
 class Outbox:
@@ -65,7 +65,7 @@ class Outbox:
             self._changed.notify_all()
 
     def log(self, level: Level, text: str, volume: str = "") -> None:
-        """Log it here and at the service, where the grant's story is."""
+        """Log a line here, and send it to the service for the grant's story."""
         self._say(f"{level}: {text}")
         line = LogForm(time=time.time(), level=level, grant=volume.partition(".")[0], text=text[:2000])
         with self._changed:
@@ -78,7 +78,7 @@ class Outbox:
             return {report.volume for report in self._reports}
 
     def end(self, seconds: float) -> bool:
-        """Send for at most so many seconds, then no more; returns whether everything was sent."""
+        """Send for at most `seconds`, then stop; returns whether everything was sent."""
         with self._changed:
             sent = self._changed.wait_for(lambda: not self._reports and not self._lines, seconds)
             self._ended = True
@@ -97,7 +97,7 @@ class Outbox:
                 self._changed.wait_for(lambda: self._ended, 0 if sent else _RESEND)
 
     def _deliver(self, queue: deque[ReportForm] | deque[LogForm], items: Sequence[ReportForm | LogForm]) -> bool:
-        """Whether the service has them. If it rejects some, each is sent alone, and those are dropped."""
+        """Send items; returns whether the service has them. After a rejection, send each alone; drop rejected ones."""
         if not items:
             return True
         send = self._client.report if queue is self._reports else self._client.log
@@ -111,10 +111,10 @@ class Outbox:
             if len(items) > 1:
                 return all(self._deliver(queue, [item]) for item in items)
             if isinstance(report := items[0], ReportForm):
-                self.log("error", f"the service rejects the report {report.kind!r}: {error}", report.volume)
+                self.log("error", f"dropped report {report.kind!r}, which the service rejected: {error}", report.volume)
         with self._changed:
             for item in items:
-                if queue and queue[0] is item:  # else it was pushed out meanwhile
+                if queue and queue[0] is item:  # else newer lines have pushed it out
                     queue.popleft()
             self._changed.notify_all()
         return True
@@ -144,7 +144,7 @@ class Agent:
         self._still = False
         self._looked: float | None = None
         self._ended = threading.Event()
-        self._listens = False  # to the service, which answers when it has something new
+        self._listens = False  # waits for an answer of the service
         self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
         self._rates = RateReporter(self._node.disks, lambda rates: self._client.report_rates(settings.node, rates))
 
@@ -174,7 +174,7 @@ class Agent:
         self._rates.stop()
         self._pool.shutdown(wait=True)
         self.outbox.end(seconds)
-        if not self._listens:  # then it ends by itself, and does nothing with what it hears
+        if not self._listens:  # else the thread ends when the client closes
             self._thread.join(seconds)
         self._client.close()
         inherited_descriptors.discard(self._lock_file)
@@ -186,7 +186,7 @@ class Agent:
         while not self._ended.is_set():
             try:
                 begun = self._dispatch(self._get_actions())
-            except Exception as error:  # whatever it was, a node without an agent is worse
+            except Exception as error:  # after any error, the node still needs its agent
                 if self._ended.is_set():
                     return
                 if isinstance(error, TurnedAway) and error.code in _SAY_HELLO:
@@ -201,11 +201,11 @@ class Agent:
                 self.outbox.log("info", f"node {self._settings.node}: the service answers again")
             away, quiet = 0, 0 if begun else quiet + 1
             with self._changed:
-                if self._still:  # with all actions under way the service answers at once: do not call it all the time
+                if self._still:  # the service answers at once while actions are under way, so pause
                     self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
 
     def _get_actions(self) -> Sequence[ActionDocument]:
-        """The actions of the service, without those that were carried out meanwhile."""
+        """Get the actions from the service."""
         with self._changed:
             self._fresh = self.outbox.waiting()
             idle = not self._in_hand
@@ -220,7 +220,7 @@ class Agent:
         return () if self._ended.is_set() else self._remember(answer)
 
     def _remember(self, answer: ActionList) -> Sequence[ActionDocument]:
-        """The actions; the agent remembers which journal they come from before it carries them out."""
+        """The actions of an answer; the agent stores their journal before it carries them out."""
         self._memory.keep(answer.get("seen", ""))
         return answer["actions"]
 
@@ -228,8 +228,8 @@ class Agent:
         """Report the disks with all volumes on them; returns the actions of the service."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._in_hand or self._ended.is_set(), _LONGEST_PAUSE):
-                raise UserError("the disks cannot be checked while there is work on them")
-        number = self._numbers.next()  # older than all that is reported of what happens after the look
+                raise UserError("cannot check the disks: actions on them are still under way")
+        number = self._numbers.next()  # before the look, so that later changes get higher numbers
         report = self._read_disks()
         report.number, report.seen = number, self._memory.seen
         document = report.model_dump(exclude_unset=True)
@@ -266,10 +266,10 @@ class Agent:
         return report
 
     def _may_come_back(self, disk: AgentDisk, error: UserError) -> bool:
-        """Whether it is too early to give a disk up; one that was never used is given up at once."""
+        """Whether to wait for a disk. The agent gives up a disk that it never used at once."""
         known, now = self._marks.is_known(disk), time.monotonic()
         if disk.name not in self._blind:
-            more = f"; it is given up after {format_duration(self._settings.give_up)}" if known else ""
+            more = f"; its volumes count as lost after {format_duration(self._settings.give_up)}" if known else ""
             self.outbox.log("error", f"disk {disk.name} of node {self._settings.node}: {error}{more}")
         return known and now - self._blind.setdefault(disk.name, now) < self._settings.give_up
 
@@ -279,7 +279,7 @@ class Agent:
         for action in map(read_action, documents):
             _, until = self._tries.get(f"{action.kind} {action.volume}", (0, 0.0))
             with self._changed:
-                under_way = action.volume in self._in_hand | self._fresh  # or done, but not reported yet
+                under_way = action.volume in self._in_hand | self._fresh  # or carried out, but not reported yet
                 if self._ended.is_set() or under_way or time.monotonic() < until:
                     continue
                 self._in_hand.add(action.volume)
@@ -293,10 +293,10 @@ class Agent:
         try:
             try:
                 self._marks.verify(self._node.disk(action.disk))
-            except BadInput as error:  # it is another disk: the fault is not the request's
+            except BadInput as error:  # another disk is mounted there, so the request is not at fault
                 raise VolumeFailed(str(error)) from None
             report = self._node.do(action)
-        except Exception as error:  # whatever it was, this volume is tried again and the others go on
+        except Exception as error:  # after any error, retry this volume and go on with the others
             known = error if isinstance(error, UserError) else UserError(f"internal error: {error!r}")
             self._try_later(action, known)
         else:
@@ -319,11 +319,11 @@ class Agent:
         self.outbox.report(report)
 
     def _try_later(self, action: Action, error: UserError) -> None:
-        """After some tries, report that the volume cannot be made or removed."""
+        """Retry an action later. After several tries, report that it failed."""
         key = f"{action.kind} {action.volume}"
         count = self._tries.get(key, (0, 0.0))[0] + 1
         self._tries[key] = count, time.monotonic() + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**count)
-        self.outbox.log("error", f"{key} on {action.disk}: {error}; try {count}", action.volume)
+        self.outbox.log("error", f"{key} on {action.disk}: {error} (try {count})", action.volume)
         self._look_soon()
         if action.kind == "make" and count >= _TRIES:
             self._tries.pop(key)
@@ -332,14 +332,14 @@ class Agent:
             self.outbox.report(report_trouble("stuck", action, error))
 
     def _look_soon(self) -> None:
-        """A disk is not as the service believes: check all of them soon."""
+        """Check all disks soon, because one may differ from what the service knows."""
         looked = self._looked
         if looked is not None:
             self._looked = min(looked, time.monotonic() - self._settings.look + _SOON)
 
 
 def _lock(settings: AgentSettings) -> int:
-    """Make sure that no other agent, and no command of a killed one, works on the same volumes."""
+    """Lock the folder, so that no other agent, and no command of a killed agent, works on the same volumes."""
     path = settings.folder / "lock"
     try:
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -354,5 +354,5 @@ def _lock(settings: AgentSettings) -> int:
         time.sleep(0.1)
     os.close(descriptor)
     raise BadInput(
-        str(path), f"another agent of node {settings.node!r} uses this folder, or one of its commands still runs"
+        str(path), f"another agent of node {settings.node!r} uses this folder, or its last command still runs; stop it"
     )

@@ -1,7 +1,7 @@
-"""How much of its disks' bandwidth a node uses now. The agent reports it to the service, which only shows it.
+"""Measures the bandwidth that a node's disks use. The agent reports it to the service, which only shows it.
 
-The kernel counts sectors by block device, so that a disk is known by the device that its folder is on. A disk on none
-(a network, memory, several devices) is not measured.
+The kernel counts sectors by block device, so a disk is measured by the device of its folder. A folder without one
+block device (on a network, in memory, on several devices) is not measured.
 """
 
 import os
@@ -16,15 +16,15 @@ from forebay.model.errors import ForebayError
 
 EVERY = 10.0  # seconds between measurements
 _SECTOR = 512
-_READ, _WRITTEN = 2, 6  # where the kernel's line has its sectors
-_AGAIN = 60.0  # seconds after which unchanged rates are reported, as the service forgets them
+_READ, _WRITTEN = 2, 6  # columns of sectors in the kernel's `stat` file
+_AGAIN = 60.0  # seconds before unchanged rates are reported again, because the service forgets them
 _ALIKE = 0.05  # smaller changes are not reported
 Counts = dict[str, tuple[int, int]]  # bytes written and read so far, by disk
 Rates = dict[str, tuple[float, float]]  # bytes per second written and read, by disk
 
 
 def count_bytes(disks: Iterable[AgentDisk], blocks: Path = Path("/sys/dev/block")) -> Counts:
-    """Of the disks whose device counts. Disks that share a device have equal parts of its counts."""
+    """Read the counts of all measured disks. Disks that share a device get equal shares of its counts."""
     devices: dict[int, list[str]] = {}
     for disk in disks:
         with suppress(OSError):
@@ -40,7 +40,7 @@ def count_bytes(disks: Iterable[AgentDisk], blocks: Path = Path("/sys/dev/block"
 
 
 def rates(before: Counts, after: Counts, seconds: float) -> Rates:
-    """Between two measurements; a count that went back began anew and says nothing.
+    """The rates between two measurements, without disks whose counts were reset.
 
     >>> rates({"d": (0, 500)}, {"d": (1000, 500)}, 2.0)
     {'d': (500.0, 0.0)}
@@ -61,7 +61,7 @@ def differ(old: Rates, new: Rates) -> bool:
 
 
 class RateReporter:
-    """Measures and reports in the background, from `start` to `stop`, as long as the service answers."""
+    """Measures and reports in the background, from `start` to `stop`."""
 
     def __init__(
         self, disks: Mapping[str, AgentDisk], report: Callable[[Rates], None], *, every: float = EVERY

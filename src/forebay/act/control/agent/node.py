@@ -14,8 +14,8 @@ from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UnknownName, UserError
 
 EXPOSE = "expose"
-"""The field of every disk that says how its volumes are reached: "none" is where they are mounted on the node."""
-LONGEST_REASON = 1000  # characters of a reason that are reported
+"""The field of every disk that says how clients reach its volumes; "none": the node mounts them."""
+LONGEST_REASON = 1000  # characters of a reported reason
 
 
 def read_action(document: Mapping[str, Any]) -> Action:
@@ -26,10 +26,10 @@ def read_action(document: Mapping[str, Any]) -> Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDisk:
-    """One disk. `capacity` in bytes, None for all that is usable; bandwidths in bytes per second.
+    """One disk. `capacity` is in bytes (None: all usable space), bandwidths in bytes per second.
 
-    `expose` is the one means by which its volumes are reached: "none" if they are mounted on the node. `root` is
-    the folder on it that shows whether it is there.
+    `expose` says how clients reach its volumes; "none": the node mounts them. `root` is the folder that shows whether
+    the disk is present.
     """
 
     name: str
@@ -51,7 +51,7 @@ class AgentDisk:
         )  # fmt: skip
 
     def _capacity(self, before: int) -> int:
-        """At most what is usable. A few bytes more or less are not worth a report."""
+        """The capacity, at most the usable space. Small changes of the usable space do not change it."""
         usable = self.volumes.usable()
         if self.capacity is not None and self.capacity <= usable:
             return self.capacity
@@ -63,7 +63,7 @@ class AgentDisk:
         return (str(volume.path), volume.device) if self.expose == "none" else ("", "")
 
     def find_volumes(self, exposures: Exposures) -> list[VolumeForm]:
-        """All of Forebay's volumes on the disk. A volume that should be exposed and is not is only half there."""
+        """All of Forebay's volumes on the disk. A volume that should be exposed and is not is incomplete."""
         exposed = {each.name: each for each in exposures.list()}
         forms = []
         for volume in self.volumes.find():
@@ -82,7 +82,7 @@ class AgentDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What an agent works on. At most one action may run on a volume at a time."""
+    """The disks and exposures of an agent. At most one action may run on a volume at a time."""
 
     disks: Mapping[str, AgentDisk]
     exposures: Exposures
@@ -96,9 +96,9 @@ class Node:
         return self.make(action) if action.kind == "make" else self.release(action)
 
     def make(self, action: Action) -> ReportForm:
-        """Make, mount and expose it; the report. If that fails, nothing new is left behind.
+        """Make, mount and expose a volume; returns the report. A failure leaves nothing new behind.
 
-        An error if it can't be brought up, but is there: what its user wrote is not given up at the first try.
+        If a volume that exists cannot be brought up, raise an error, because its user's data is worth another try.
         """
         is_new = not self.is_there(action)
         try:
@@ -124,17 +124,17 @@ class Node:
             try:
                 exposed = self.exposures.expose(volume, means, action.hosts, key=action.key)
             except UserError:
-                if is_new:  # nobody wrote into it yet
+                if is_new:  # nobody has written to it yet
                     disk.volumes.release(action.volume)
                 raise
-            settings = without_key(exposed.settings)  # the service knows the key
+            settings = without_key(exposed.settings)  # the service derives the key itself
         path, device = disk.place_of(volume)
         return ReportForm(
             kind="made", volume=action.volume, disk=action.disk, path=path, device=device, settings=settings
         )
 
     def release(self, action: Action) -> ReportForm:
-        """Withdraw it from all hosts and take it away; the report. An error if it is still there."""
+        """Withdraw a volume from all hosts and remove it; returns the report. Raises an error if that fails."""
         disk = self.disk(action.disk)
         self.exposures.withdraw(check_name(action.volume))
         disk.volumes.release(action.volume)
@@ -142,7 +142,7 @@ class Node:
 
 
 def report_trouble(kind: Literal["failed", "stuck"], action: Action, error: UserError) -> ReportForm:
-    """The report of a volume that can't be made or removed; if that is not the disk's fault, whose it is."""
+    """The report of a volume that cannot be made or removed, with the fault, if it is not the disk's."""
     report = ReportForm(kind=kind, volume=action.volume, disk=action.disk, because=str(error)[:LONGEST_REASON])
     if kind == "failed" and isinstance(error, NoRoom):
         report.fault = "room"

@@ -12,7 +12,7 @@ from forebay.model.errors import BadInput, UnknownName
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
           "nvmet": ("nvmet",)}  # fmt: skip
-"""How volumes of each kind can be reached; the first is the default."""
+"""How clients can reach volumes of each kind; the first is the default."""
 _DAY = 86_400.0
 
 
@@ -24,7 +24,7 @@ class AgentSettings(Table):
     authority: Annotated[Path | None, RelativePath] = None
     """The authority that signed the service's certificate (a PEM file), if the system does not know it."""
     folder: Annotated[Path, RelativePath]
-    """Keeps what must outlive a restart: numbers of reports, keys of exposed volumes."""
+    """Files that must survive a restart: numbers of reports, keys of exposed volumes."""
     address: str = "127.0.0.1"  #: Where clients reach exposed volumes.
     network_bandwidth: BytesPerSecond = 1.25e9  #: Bandwidth of the node's network.
     parallel: int = Field(4, ge=1, le=64)  #: How many volumes are made or released at once.
@@ -37,9 +37,7 @@ class AgentSettings(Table):
         check_node(self.node, self.network_bandwidth, f"{path}: agent.")
         check_fields(f"{path}: agent.fields", self.fields)
         if parse_service(self.service, f"{path}: agent.service").url and self.token is None:
-            raise BadInput(
-                f"{path}: agent.token", "is missing: over a network, only a token identifies an agent's node"
-            )
+            raise BadInput(f"{path}: agent.token", "is missing; over a network, a token must identify the agent's node")
 
 
 class _Disk(Table):
@@ -54,7 +52,7 @@ class _Disk(Table):
     capacity: Bytes | None = Field(None, ge=1, lt=2**60)  #: Bytes that can be granted. [default: all usable space]
     read_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)  #: How fast it reads.
     write_bandwidth: BytesPerSecond = Field(gt=0, allow_inf_nan=False)  #: How fast it writes.
-    identity: str = ""  #: Tells the disk from all others, such as its serial number.
+    identity: str = ""  #: Identifies the disk, such as its serial number.
     fields: dict[str, Any] = Field(default_factory=dict)  #: Whatever users can ask for; `tier` is the kind of disk.
 
 
@@ -71,7 +69,7 @@ class AgentFile(NamedTuple):
 
 
 def read_agent(path: Path) -> AgentFile:
-    """The agent's file. An error names the key that is wrong."""
+    """Read the agent's file. An error names the wrong key."""
     file = validate(path, load_toml(path), _File)
     settings = file.agent
     settings.check(path)
@@ -85,23 +83,23 @@ def read_agent(path: Path) -> AgentFile:
 
 
 def _check_apart(where: str, disk: _Disk, other: _Disk) -> None:
-    """No two disks may share a name or a folder: each would take the other's volumes for its own."""
+    """Check that two disks share no name, folder or group: each would treat the other's volumes as its own."""
     if disk.name == other.name:
-        raise BadInput(f"{where}.name", f"two disks have the name {disk.name!r}")
+        raise BadInput(f"{where}.name", f"two disks have the name {disk.name!r}; rename one")
     if disk.root.resolve() == other.root.resolve():
-        raise BadInput(f"{where}.root", f"belongs to disk {other.name!r} already")
+        raise BadInput(f"{where}.root", f"already belongs to disk {other.name!r}; give each disk its own folder")
     if disk.group and disk.group == other.group:
-        raise BadInput(f"{where}.group", f"belongs to disk {other.name!r} already")
+        raise BadInput(f"{where}.group", f"already belongs to disk {other.name!r}; give each disk its own group")
 
 
 def _open_disk(where: str, disk: _Disk) -> AgentDisk:
     check_fields(f"{where}.fields", disk.fields)
     if EXPOSE in disk.fields:
-        raise BadInput(f"{where}.fields", f"{EXPOSE} is a key of the disk itself")
+        raise BadInput(f"{where}.fields", f"must not contain {EXPOSE}; set {EXPOSE} in the disk's own table")
     possible = _MEANS.get(disk.kind, ("none",))
     means = disk.expose or possible[0]
     if means not in possible:
-        raise BadInput(f"{where}.expose", f"{disk.kind} volumes can have {' or '.join(possible)}, not {means!r}")
+        raise BadInput(f"{where}.expose", f"must be {' or '.join(possible)} for {disk.kind} volumes, not {means!r}")
     try:
         volumes = open_volumes(disk.kind, disk.root, fs=disk.fs, group=disk.group, local=means == "none")
     except (BadInput, UnknownName) as error:

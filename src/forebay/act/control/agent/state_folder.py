@@ -1,4 +1,4 @@
-"""What an agent keeps in its folder over a restart: numbers of reports, the journal it acts on, and marks of disks."""
+"""The files in an agent's folder that survive a restart: numbers of reports, the agent's journal, marks of disks."""
 
 import secrets
 import threading
@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 def _read(file: Path) -> str:
-    """The text of a file; "" if there is none."""
+    """The text of a file; "" if it does not exist."""
     try:
         return file.read_text()
     except FileNotFoundError:
@@ -33,10 +33,10 @@ def _write(file: Path, text: str) -> None:
 
 
 class ReportNumbers:
-    """Numbers that rise, also from one start of the agent to the next.
+    """Numbers that increase, also across restarts of the agent.
 
-    The file contains the highest number that may be in use, so that it is seldom written. If it is lost, the clock
-    replaces it: a start is taken to be later than the last one.
+    The file contains a number that none in use exceeds, so that it is seldom written. If the file is lost, numbers
+    continue from the clock.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
@@ -44,7 +44,7 @@ class ReportNumbers:
         try:
             self._last = max(int(_read(file) or 0), int(clock()) * _BLOCK)
         except ValueError:
-            raise BadInput(str(file), "is not an agent's file; remove it if the clock is right") from None
+            raise BadInput(str(file), "does not contain a number; if the clock is right, remove the file") from None
         self._most = self._last
 
     def next(self) -> int:
@@ -57,23 +57,23 @@ class ReportNumbers:
 
 
 class JournalMemory:
-    """The journal that the agent acts on. Should the service ever have another one, nobody loses data."""
+    """The journal that the agent acts on. It protects data if the service later has another journal."""
 
     def __init__(self, file: Path) -> None:
         self._file, self.seen = file, _read(file).strip()
 
     def keep(self, seen: str) -> None:
-        """Store it before anything is done that came with it."""
+        """Store the journal's stamp, before the agent carries out the actions that came with it."""
         if seen != self.seen:
             _write(self._file, f"{seen}\n")
             self.seen = seen
 
 
 class DiskMarks:
-    """Whether a disk is the one that it was. Each disk gets a mark in a file, and the agent remembers it.
+    """Recognizes disks by marks: one file on the disk, and one in `folder`, which has the marks of all disks ever used.
 
-    A mount point whose disk is not mounted is a folder like any other. An agent that took it for an empty disk would
-    give up all grants on it. `folder` keeps the marks of all disks that this agent has ever worked with.
+    A mount point whose disk is not mounted looks like an empty folder. Without marks, the agent would take it for an
+    empty disk and give up all grants on it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +86,7 @@ class DiskMarks:
         return self._file_of(disk).exists()
 
     def check(self, disk: AgentDisk) -> None:
-        """Check that the disk works and is the one that it was; mark a new one."""
+        """Check that the disk works and has the known mark; mark a new disk."""
         disk.volumes.check()
         known, there = self.verify(disk)
         mark = there or f"{secrets.token_hex(8)}\n"
@@ -96,11 +96,11 @@ class DiskMarks:
             _write(self._file_of(disk), mark)
 
     def verify(self, disk: AgentDisk) -> tuple[str, str]:
-        """The mark that the agent remembers and the one on the disk; "" for none. An error if it is another disk."""
+        """The mark in the agent's folder and the mark on the disk; "" for none. Raises an error if they differ."""
         if disk.root is None:
             return "", ""
         known, there = _read(self._file_of(disk)), _read(disk.root / HOME / "disk")
         if known and known != there:
             way_out = f"is it mounted? If it was replaced, remove {self._file_of(disk)}"
-            raise BadInput(f"disk {disk.name}", f"{disk.root} is not the disk that was there; {way_out}")
+            raise BadInput(f"disk {disk.name}", f"{disk.root} does not have the mark of this disk; {way_out}")
         return known, there
