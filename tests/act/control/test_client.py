@@ -184,7 +184,7 @@ def test_a_token_that_others_may_read_is_not_used(address: Address, tmp_path: Pa
 
 def test_an_answer_that_is_none_of_ours_is_told(fake: Fake, client: Client) -> None:
     fake.answer = lambda *_: (200, ["what"])  # type: ignore[method-assign]
-    with pytest.raises(ServiceAway, match="not one of Forebay's service"):
+    with pytest.raises(ServiceAway, match="does not come from Forebay's service"):
         client.health()
 
 
@@ -202,5 +202,5 @@ def test_the_address_comes_from_the_caller_then_the_environment_then_the_usual_p
 
 
 def test_an_authority_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is not a certificate authority"):
+    with pytest.raises(BadInput, match="cannot be read as a certificate authority"):
         Client(parse_service("https://localhost:1"), authority=tmp_path / "none.pem")

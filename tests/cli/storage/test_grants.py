@@ -256,7 +256,7 @@ def test_show_tells_a_grant_with_its_story(forebay: Forebay, fake: Fake) -> None
 @pytest.mark.usefixtures("fake")
 def test_a_grant_that_is_not_there_is_told(forebay: Forebay) -> None:
     ran = forebay("storage", "show", "0" * 32)
-    assert (ran.code, ran.err) == (2, f"forebay: no grant '{'0' * 32}'\n")
+    assert (ran.code, ran.err) == (2, f"forebay: no grant '{'0' * 32}'; `forebay storage list` lists grants\n")
 
 
 def test_what_is_not_allowed_is_one_line(forebay: Forebay, fake: Fake) -> None:

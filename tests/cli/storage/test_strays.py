@@ -48,6 +48,6 @@ def test_what_is_kept_is_listed_adopted_and_discarded(forebay: Forebay, service:
 
 def test_what_can_not_be_says_why_in_one_line(forebay: Forebay, service: Running) -> None:
     ran = forebay("storage", "discard", "nobody")
-    assert ran.code == 2 and ran.err.count("\n") == 1 and "nothing is kept of 'nobody'" in ran.err
+    assert ran.code == 2 and ran.err.count("\n") == 1 and "no volumes of 'nobody' are kept" in ran.err
     assert "--time: " in forebay("storage", "adopt", FIRST, "--time", "long").err
     assert service.call("GET", "/v1/health")["kept"] == 2

@@ -18,16 +18,16 @@ from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
 from forebay.model.grant import ENDED, LIVE, State
 
-SERVICE = "unix:/run/forebay/service.sock"  # where the service is by default
-_ANSWER = 30.0  # seconds that an answer may take, beside those that a call waits
-_LONGEST = 25.0  # seconds that one call waits at most
+SERVICE = "unix:/run/forebay/service.sock"  # the default address of the service
+_ANSWER = 30.0  # seconds that an answer may take, in addition to the time that a call waits
+_LONGEST = 25.0  # seconds that one call can wait
 _PAUSES = (0.05, 0.1, 0.2, 0.5)  # seconds between tries to reach a service; the last repeats
 Document = TypeVar("Document")
 _SETTLED = frozenset({State.READY, State.IN_USE, State.RELEASING, *ENDED})
 
 
 class ServiceAway(UserError):
-    """No answer, or not one of the service."""
+    """The service does not answer, or something else answers at its address."""
 
 
 class TurnedAway(UserError):
@@ -59,18 +59,18 @@ def parse_service(text: str, where: str = "service") -> Address:
 
 
 def service_of(service: str | None, environment: Mapping[str, str] = os.environ) -> Address:
-    """The given address, else that of $FOREBAY_SERVICE, else the default."""
+    """The given address, or else $FOREBAY_SERVICE, or else the default."""
     if service:
         return parse_service(service, "--service")
     return parse_service(environment.get("FOREBAY_SERVICE") or SERVICE, "$FOREBAY_SERVICE")
 
 
 class Client:
-    """One caller. Any thread can call its methods.
+    """Calls the service. All threads can share one client.
 
     `token` is a file with the caller's token. Without one, a call over https carries a MUNGE credential if MUNGE is
-    installed (`munge` is the socket of its daemon, if it is not the usual one). A service that cannot be reached is
-    tried again for `patience` seconds; every call can be sent twice.
+    installed (`munge` is the socket of its daemon, if it is not the usual one). If the service does not answer, the
+    client retries for `patience` seconds; every call is safe to repeat.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('latin-1')}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
-        # A socket needs no certificates, and to read them takes longer than most calls.
+        # A socket needs no certificates, and reading them takes longer than most calls.
         self._http = Connections(service, None if service.socket else tls_context(authority), headers)
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Client:
             yield from self.grants(state=state.value)
 
     def wait(self, grant: str, seconds: float = _LONGEST, *, known: str = "") -> GrantDocument:
-        """The grant, as soon as its state differs from `known`, its place in the queue changes, or the time is over."""
+        """Wait until the state differs from `known`, the place in the queue changes, or the time is over."""
         params = {"seconds": f"{min(seconds, _LONGEST):g}", **({"known": known} if known else {})}
         return self._ask(GrantDocument, "GET", f"{_grant(grant)}/wait", params=params, wait=_LONGEST)
 
@@ -142,7 +142,7 @@ class Client:
         return self._ask(GrantDocument, "POST", f"{_grant(grant)}/release", {"because": because} if because else {})
 
     def extend(self, grant: str, seconds: float) -> GrantDocument:
-        """Extend a grant by so many seconds. The call sends the new end, so that a repeated call extends it once."""
+        """Extend a grant by this many seconds. The call sends the new end, so that it is safe to repeat."""
         return self.extend_until(grant, self.grant(grant)["until"] + seconds)
 
     def extend_until(self, grant: str, until: float) -> GrantDocument:
@@ -155,7 +155,7 @@ class Client:
         return self._ask(documents.TierList, "GET", "/v1/tiers")["tiers"]
 
     def grants_with_key(self, key: str) -> list[GrantDocument]:
-        """All grants that carry a key, including those that ended, in order."""
+        """All grants with this key, in order, including grants that ended."""
         return self._ask(documents.KeyDocument, "GET", f"/v1/keys/{quote(key, safe='')}")["grants"]
 
     def nodes(self) -> list[documents.NodeDocument]:
@@ -200,7 +200,7 @@ class Client:
         return self._ask(documents.ActionList, "POST", f"{_node(node)}/hello", report)
 
     def actions(self, node: str, seconds: float, seen: str = "") -> documents.ActionList:
-        """The actions of an agent, as soon as there are any or the time is over."""
+        """Wait until the agent has actions or the time is over; returns its actions."""
         params = {"seconds": f"{seconds:g}", "seen": seen}
         return self._ask(documents.ActionList, "GET", f"{_node(node)}/actions", params=params, wait=seconds)
 
@@ -208,7 +208,7 @@ class Client:
         self._ask(dict, "POST", f"{_node(node)}/reports", list(reports))
 
     def report_rates(self, node: str, rates: Mapping[str, tuple[float, float]]) -> None:
-        """Bytes per second written and read, by disk."""
+        """Report the bytes per second written and read, by disk."""
         body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
         self._ask(dict, "POST", f"{_node(node)}/rates", body)
 
@@ -219,9 +219,9 @@ class Client:
         self, kind: type[Document], method: str, path: str, body: object = None, *,
         params: Mapping[str, str] | None = None, wait: float = 0.0,
     ) -> Document:  # fmt: skip
-        """The answer as a document of this kind; `dict` for any. Services of other versions have more or fewer fields.
+        """Call the service; returns a document of this kind, `dict` for any. Other versions may have other fields.
 
-        Without an answer, the call is repeated until the client's patience ends.
+        If no answer comes, repeat the call until the client's patience ends.
         """
         end, tries = time.monotonic() + self.patience, 0
         target = f"{path}?{urlencode(params)}" if params else path
@@ -244,11 +244,11 @@ class Client:
             tries += 1
         document = answer.document()
         if not isinstance(document, dict) or not (kind is dict or document.keys() & kind.__annotations__.keys()):
-            raise ServiceAway(f"{self.service}: the answer is not one of Forebay's service")
+            raise ServiceAway(f"{self.service}: the answer does not come from Forebay's service; check the address")
         return cast(Document, document)
 
     def _sign(self, method: str, target: str, content: bytes) -> tuple[dict[str, str], str]:
-        """A header with a MUNGE credential for this call, or why MUNGE's daemon does not give one."""
+        """A header with a MUNGE credential for this call, or the reason why MUNGE gives none."""
         try:
             call = call_line(method, self._http.prefix + target, content)
             return {"Authorization": f"MUNGE {credential(call, self._munge_socket)}"}, ""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from forebay.model.errors import BadInput, why
 
 _CONNECT = 5.0  # seconds that a connection may take
-Failure = (OSError, http.client.HTTPException)  # what a call raises that gets no answer
+Failure = (OSError, http.client.HTTPException)  # raised by a call without an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,14 @@ class Answer:
     content: bytes
 
     def document(self) -> Any:
-        """The content, which should be JSON; None if it is not."""
+        """The content as JSON; None if it is not JSON."""
         with suppress(ValueError):
             return json.loads(self.content or b"{}")
         return None
 
 
 class Connections:
-    """Connections to one service. One that is idle is used again."""
+    """Connections to one service. Idle connections are reused."""
 
     def __init__(self, service: Address, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         url = urlsplit(service.url)
@@ -104,12 +104,12 @@ class Connections:
         return connection
 
     def close(self) -> None:
-        """Close all connections; calls that other threads wait for fail."""
+        """Close all connections. Pending calls of other threads fail."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
         for connection in list(self._busy):
-            with suppress(OSError, AttributeError):  # it has just ended by itself
+            with suppress(OSError, AttributeError):  # it ended meanwhile
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
 
@@ -117,13 +117,13 @@ def tls_context(authority: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
     except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(authority), f"is not a certificate authority: {error}") from None
+        raise BadInput(str(authority), f"cannot be read as a certificate authority (a PEM file): {error}") from None
 
 
 def describe_failure(error: BaseException) -> str:
     for kind, reason in ((TimeoutError, "no answer in time"), (FileNotFoundError, "no such socket"),
                          (ConnectionRefusedError, "nothing listens there"), (PermissionError, "permission denied"),
-                         (ConnectionError, "it closed the connection")):  # fmt: skip
+                         (ConnectionError, "the service closed the connection")):  # fmt: skip
         if isinstance(error, kind):
             return reason
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):

@@ -1,6 +1,6 @@
-"""The documents that the service answers with: one shape for API, client, command line and page.
+"""The documents that the service returns, shared by API, client, command line and page.
 
-Each field has a meaning, which the description of the API repeats. Times are seconds since 1970, durations seconds,
+The description of the API repeats the meaning of each field. Times are seconds since 1970, durations seconds,
 sizes bytes, bandwidths bytes per second. A dict in an annotation adds keywords of JSON Schema.
 """
 
@@ -26,7 +26,7 @@ Fields = Mapping[str, object]
 
 
 class VolumeDocument(TypedDict):
-    """A part of a grant on one disk."""
+    """The space of a grant on one disk."""
 
     number: Annotated[Count, "Its number in the grant, from 0."]
     name: Annotated[str, "Its name."]
@@ -55,9 +55,9 @@ class GrantSummary(TypedDict):
     reason: Annotated[ReasonCode, "Why it is in this state, as a code; empty: none is recorded."]
     policy: Annotated[str, "The policy that decided."]
     position: Annotated[Count, "Its place in the queue, from 1; 0: it does not wait."]
-    tried: Annotated[Count, "How often it was tried again."]
+    tried: Annotated[Count, "How often the request was retried."]
     expected: Annotated[Moment, "When space is expected; 0: unknown."]
-    marks: Annotated[list[str], "What its owner should know, such as a silent node."]
+    marks: Annotated[list[str], "Problems that its owner should know, such as a silent node."]
     created: Annotated[Moment, "When it was requested."]
     changed: Annotated[Moment, "When it last changed."]
 
@@ -71,7 +71,7 @@ class GrantDocument(GrantSummary):
     key: Annotated[str, "The caller's own name for the request."]
     fields: Annotated[dict[str, str], "Fields that its disks must have."]
     expose: Annotated[str, "How other nodes reach its volumes; empty: they are mounted on their node."]
-    path: Annotated[str, "Where it is mounted; of several volumes, the first."]
+    path: Annotated[str, "Where it is mounted; with several volumes, the path of the first."]
     paths: Annotated[list[str], "Where each volume is mounted."]
     volumes: Annotated[list[VolumeDocument], "Its volumes."]
 
@@ -80,11 +80,11 @@ class GrantList(TypedDict):
     """Some grants, in the order of their requests."""
 
     grants: Annotated[list[GrantDocument], "The grants."]
-    more: Annotated[bool, "Whether there are more; continue with `after`."]
+    more: Annotated[bool, "Whether there are more; to get them, set `after`."]
 
 
 class StoryLine(TypedDict):
-    """Something that happened to a grant, or that an agent logged about it."""
+    """An event of a grant, or a line of an agent's log about it."""
 
     time: Annotated[Moment, "When."]
     what: Annotated[str, "The kind of event, or `log` for a line of an agent's log."]
@@ -103,12 +103,12 @@ class DiskDocument(TypedDict):
     used: Annotated[Bytes, "Bytes that volumes occupy."]
     read_bandwidth: Annotated[Rate, "How fast it reads."]
     write_bandwidth: Annotated[Rate, "How fast it writes."]
-    identity: Annotated[str, "Tells the disk from all others."]
+    identity: Annotated[str, "Identifies the disk, such as a serial number."]
     fields: Annotated[Fields, "What users can ask for."]
-    there: Annotated[bool, "Whether it is there."]
+    there: Annotated[bool, "Whether its node still has it."]
     drained: Annotated[bool, "Whether it is drained: it gets no new grants."]
     unseen: Annotated[str, "Why its agent cannot read it at present; empty if it can."]
-    suspended: Annotated[str, "Why it gets no new grants, after volumes failed on it; empty otherwise."]
+    suspended: Annotated[str, "Why it is suspended, after volumes failed on it; empty if it is not."]
 
 
 class NodeDocument(TypedDict):
@@ -120,7 +120,7 @@ class NodeDocument(TypedDict):
     network_bandwidth: Annotated[Rate, "Bandwidth of its network."]
     fields: Annotated[Fields, "What users can ask for."]
     report: Annotated[Count, "The number of its agent's last report."]
-    doubted: Annotated[bool, "Whether its agent knows another journal, so that the service removes nothing there."]
+    doubted: Annotated[bool, "Whether its agent knows another journal; the service then removes nothing there."]
     disks: Annotated[list[DiskDocument], "Its disks."]
 
 
@@ -141,7 +141,7 @@ class ActionDocument(TypedDict):
 
 
 class ActionList(TypedDict):
-    """The agent stores `seen` before it does anything, and sends it with its next call."""
+    """An agent's actions. It stores `seen` before it carries them out, and sends it with its next call."""
 
     actions: Annotated[list[ActionDocument], "What the agent must do."]
     report: Annotated[Count, "The number of its last report that took effect."]
@@ -150,7 +150,7 @@ class ActionList(TypedDict):
 
 
 class StrayDocument(TypedDict):
-    """A volume that no grant owns (any longer)."""
+    """A volume that no grant owns."""
 
     name: Annotated[str, "The volume's name."]
     grant: Annotated[str, "The grant that it was made for."]
@@ -159,7 +159,7 @@ class StrayDocument(TypedDict):
     size: Annotated[Bytes, "Bytes."]
     uid: Annotated[Id, "The owner's uid; -1: unknown."]
     user: Annotated[str, "The owner's name, if the service's machine knows it."]
-    since: Annotated[Moment, "When it was begun; 0: unknown."]
+    since: Annotated[Moment, "When it was made; 0: unknown."]
     path: Annotated[str, "Where it is mounted."]
     why: Annotated[str, "Why it is still there."]
     kept: Annotated[bool, "Whether an administrator has to decide about it."]
@@ -174,15 +174,15 @@ class HealthDocument(TypedDict):
     policy: Annotated[str, "The storage policy."]
     journal: Annotated[Count, "The number of the last event."]
     nodes: Annotated[Count, "Number of storage nodes."]
-    silent: Annotated[Count, "Number of them that do not answer."]
-    kept: Annotated[Count, "Volumes that wait for an administrator's decision."]
+    silent: Annotated[Count, "Number of nodes that do not answer."]
+    kept: Annotated[Count, "Number of volumes that wait for an administrator's decision."]
 
 
 class RulesDocument(TypedDict):
     """The rules in force."""
 
     split: Annotated[Bytes, "Larger requests are split over several disks; 0: never."]
-    tries: Annotated[Count, "How often a request without space is tried again."]
+    tries: Annotated[Count, "How often a request without space is retried."]
     interval: Annotated[Seconds, "Seconds between tries."]
     longest: Annotated[Seconds, "The longest duration of a grant, in seconds."]
     ahead: Annotated[Seconds, "How many seconds before its start a grant can be requested."]
@@ -206,7 +206,7 @@ class JournalDocument(TypedDict):
 
 
 class TokenOwner(TypedDict):
-    """Whom a token identifies."""
+    """The owner of a token."""
 
     name: Annotated[str, "Its name."]
     role: Annotated[Role, "What its owner may do."]
@@ -217,7 +217,7 @@ class TokenOwner(TypedDict):
 class TokenDocument(TokenOwner):
     """A token, without its secret."""
 
-    made: Annotated[Moment, "When it was made."]
+    made: Annotated[Moment, "When it was created."]
 
 
 class NewToken(TokenOwner):
@@ -227,12 +227,12 @@ class NewToken(TokenOwner):
 
 
 class TierDocument(TypedDict):
-    """What the open disks of a tier have."""
+    """The space on the open disks of a tier."""
 
-    name: Annotated[str, "The tier; `any` is all of them."]
+    name: Annotated[str, "The tier; `any` stands for all tiers."]
     disks: Annotated[Count, "Disks that are open for new grants."]
-    total: Annotated[Bytes, "Bytes on them."]
-    free: Annotated[Bytes, "Free bytes."]
+    total: Annotated[Bytes, "Capacity of these disks."]
+    free: Annotated[Bytes, "Free bytes on these disks."]
     largest: Annotated[Bytes, "The most free bytes on one disk."]
 
 
@@ -241,25 +241,25 @@ class FitDocument(TypedDict):
 
     answer: Annotated[Literal["now", "later", "never"], "When it would be granted."]
     because: Annotated[str, "Why not now, as a sentence."]
-    reason: Annotated[ReasonCode, "Why not now, as a code; empty if it is."]
+    reason: Annotated[ReasonCode, "Why not now, as a code; empty: it fits now."]
 
 
 class LoginDocument(TypedDict):
-    """Who has logged in on the page."""
+    """The visitor who is logged in on the page."""
 
     role: Annotated[Literal["user", "administrator"], "What the visitor may do."]
     name: Annotated[str, "The visitor's name."]
     uid: Annotated[Id, "The visitor's uid; -1 for a token that belongs to no user."]
-    until: Annotated[Moment, "When the login ends; 0: when the connection does."]
+    until: Annotated[Moment, "When the login ends; 0: with the connection."]
     proof: Annotated[str, "The value of the header X-Forebay in every call of the page that changes something."]
 
 
 class LoginLink(TypedDict):
-    """A link that logs its owner in once."""
+    """A one-time link to log in."""
 
     secret: Annotated[str, "The secret that logs in once."]
-    until: Annotated[Moment, "Until when."]
-    link: Annotated[str, "The same as an address to open; empty if the service does not listen on TCP."]
+    until: Annotated[Moment, "When it expires."]
+    link: Annotated[str, "The same as an address to open in a browser; empty if the service does not listen on TCP."]
 
 
 # Documents with one field
@@ -267,7 +267,7 @@ class LoginLink(TypedDict):
 StoryDocument = TypedDict("StoryDocument", {"story": Annotated[list[StoryLine], "What happened to a grant, by time."]})
 NodeList = TypedDict("NodeList", {"nodes": Annotated[list[NodeDocument], "All storage nodes."]})
 StrayList = TypedDict("StrayList", {"strays": Annotated[list[StrayDocument], "All volumes that no grant owns."]})
-Done = TypedDict("Done", {"done": Annotated[Count, "How many were done."]})
+Done = TypedDict("Done", {"done": Annotated[Count, "How many items were processed."]})
 PolicyDocument = TypedDict("PolicyDocument", {"policy": Annotated[str, "The storage policy that decides."]})
 TokenList = TypedDict("TokenList", {"tokens": Annotated[list[TokenDocument], "All tokens, without their secrets."]})
 TierList = TypedDict("TierList", {"tiers": Annotated[list[TierDocument], "All tiers, `any` first."]})

@@ -1,4 +1,4 @@
-"""What can go wrong in a call of the HTTP API: a code for programs beside the sentence for people."""
+"""The errors of the HTTP API: each has a code for programs beside the sentence for people."""
 
 import json
 from enum import StrEnum
@@ -13,31 +13,31 @@ class NotAuthenticated(UserError):
 
 
 class NotLoggedIn(NotAuthenticated):
-    """The caller shows no token, credential or login."""
+    """The caller sends no token, credential or login."""
 
 
 class LoginEnded(NotAuthenticated):
-    """The caller's login counts no longer."""
+    """The caller's login is no longer valid."""
 
 
 class OtherJournal(Refused):
-    """An agent acted on a journal that is not this service's."""
+    """An agent acted on another journal than this service's."""
 
 
 class TooMany(UserError):
-    """One caller has as much of the service as one caller may have."""
+    """The caller has reached a limit on connections, waiting requests or failed logins."""
 
 
 class TooLarge(UserError):
-    """A request body is longer than the service reads."""
+    """A request body is too long."""
 
 
 class Unavailable(ForebayError):
-    """The store does not answer. The request did not take effect, or can be repeated."""
+    """The store does not answer. Repeating the request is safe."""
 
 
 class ErrorCode(StrEnum):
-    """The closed list of codes. Each has one HTTP status, one meaning and one kind of error."""
+    """The closed list of codes. Each has an HTTP status, a meaning and a class of errors."""
 
     status: int
     meaning: str
@@ -73,7 +73,7 @@ class ErrorDocument(TypedDict):
 
 
 def error_code(error: ForebayError) -> ErrorCode:
-    """The code of the nearest kind of error that has one.
+    """The code of an error's class, or of its nearest base class with a code.
 
     >>> error_code(NoSuchGrant("7")), error_code(UserError("a wrong value"))
     (<ErrorCode.NO_SUCH_GRANT: 'no-such-grant'>, <ErrorCode.MALFORMED: 'malformed'>)
@@ -82,7 +82,7 @@ def error_code(error: ForebayError) -> ErrorCode:
 
 
 def code_of_status(status: int) -> ErrorCode:
-    """The general code of an HTTP status, for an answer that has none."""
+    """The code of an answer that has an HTTP status and no code."""
     general = {401: ErrorCode.BAD_CREDENTIAL, 404: ErrorCode.NOT_FOUND}
     other = ErrorCode.MALFORMED if status < 500 else ErrorCode.INTERNAL
     return general.get(status) or next((code for code in ErrorCode if code.status == status), other)

@@ -56,20 +56,20 @@ class Control:
         tables = self.tables
         if name in tables.strays:
             stray = tables.strays[name]
-            return Action(kind="release", volume=stray.name, disk=_own_name(stray.disk), size=stray.size)
+            return Action(kind="release", volume=stray.name, disk=_name_on_node(stray.disk), size=stray.size)
         if name in tables.disks:  # make a volume on a suspended disk, to see whether it works again
             suspension = tables.disks[name].suspension
             assert suspension is not None
             trial = suspension.trial
             return Action(
-                kind="make", volume=suspension.volume, disk=_own_name(name), size=suspension.held, uid=trial.uid,
+                kind="make", volume=suspension.volume, disk=_name_on_node(name), size=suspension.held, uid=trial.uid,
                 gid=trial.gid, mode=trial.mode, expose=trial.expose, hosts=trial.hosts,
             )  # fmt: skip
         volume = tables.volumes[name]
         grant = tables.grants[volume.grant]
         ask = grant.ask
         return Action(
-            kind="release" if grant.state is State.RELEASING else "make", volume=name, disk=_own_name(volume.disk),
+            kind="release" if grant.state is State.RELEASING else "make", volume=name, disk=_name_on_node(volume.disk),
             size=volume.size, uid=ask.uid, gid=ask.gid, mode=ask.mode, ceiling=ask.ceiling / grant.volumes,
             expose=ask.expose, hosts=ask.hosts,
         )  # fmt: skip
@@ -139,7 +139,7 @@ class Control:
         return control
 
 
-def _own_name(disk: str) -> str:
+def _name_on_node(disk: str) -> str:
     return disk.partition("/")[2]
 
 

@@ -143,7 +143,7 @@ def test_who_tries_wrong_secrets_waits_longer_and_longer_and_others_do_not(world
             run(_entered(world, "wrong"))
     waits = []
     for _ in range(8):
-        with pytest.raises(Exception, match="too many wrong tries; try again in") as told:
+        with pytest.raises(Exception, match="too many failed logins; try again in") as told:
             run(_entered(world))
         waits.append(float(str(told.value).split()[-2]))
         world.clock.now += waits[-1]
@@ -272,7 +272,10 @@ def test_to_open_the_page_without_a_login_is_no_error_and_tells_nothing(
     service: Running, browser: httpx.Client
 ) -> None:
     answer = browser.get("/v1/page")
-    assert (answer.status_code, answer.json()) == (200, {"who": None, "error": "log in first", "code": "not-logged-in"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"who": None, "error": "you are not logged in; log in first", "code": "not-logged-in"},
+    )
     answer = browser.get("/v1/page", headers={"Cookie": f"{COOKIE}=made.up"})
     assert (answer.status_code, answer.json()) == (
         200,

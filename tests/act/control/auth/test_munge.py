@@ -87,7 +87,10 @@ def test_a_credential_is_good_once(world: World) -> None:
 def test_a_credential_for_something_else_is_not_accepted(world: World, words: str) -> None:
     """Others that take credentials can't use those that they are shown."""
     found = world.call(made(words, world.socket))
-    assert (found.status_code, found.json()["error"]) == (401, "this MUNGE credential was not made for this call")
+    assert (found.status_code, found.json()["error"]) == (
+        401,
+        "the MUNGE credential was made for another call; make one for each call",
+    )
 
 
 def test_a_body_that_was_changed_on_its_way_is_not_accepted(world: World) -> None:

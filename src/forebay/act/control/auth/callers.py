@@ -1,4 +1,4 @@
-"""Who is calling: identified by the kernel on a UNIX socket, by MUNGE, or by a token; and new tokens."""
+"""Identifies callers by the kernel on a UNIX socket, by MUNGE or by a token; and makes tokens."""
 
 import asyncio
 import os
@@ -25,15 +25,15 @@ from forebay.model.errors import BadInput, why
 from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
-_FRESH = 2.0  # seconds until the tokens are read again; a token that another instance removed works that much longer
-_SOON = 0.2  # seconds between reads because of unknown tokens, however many there are
-ONLY_METRICS = "this token is good for GET /metrics alone"
+_FRESH = 2.0  # seconds until the tokens are read again; a token that another instance removed works for that long
+_SOON = 0.2  # shortest time in seconds between two reads because of unknown tokens
+ONLY_METRICS = "this token permits only GET /metrics"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who(Caller):
-    """A caller of the API; `local` if the kernel of this machine identified it."""
+    """A caller of the API; `local` if this machine's kernel identified it."""
 
     gid: int = -1
     name: str = ""
@@ -46,7 +46,7 @@ class Who(Caller):
         return self
 
     def as_agent(self, node: str) -> Caller:
-        """The same, for what only the node's agent may do."""
+        """The same, but refuses every caller that cannot act as the node's agent."""
         caller = self.for_node(node)
         if caller.role != "agent" or caller.node != node:
             raise NotAllowed(f"only the agent of node {node!r} may do this")
@@ -100,8 +100,8 @@ def first_group(uid: int) -> int | None:
 class Authenticator:
     """Identifies callers. `tokens` reads the tokens from the store; `munge` is the socket of MUNGE's daemon.
 
-    MUNGE identifies administrators by their uid, too, and root if it is one: root on any node with the key can make
-    a credential of anybody.
+    MUNGE identifies administrators by their uid, too. Root on any node with the key can make a credential for any
+    uid, including those of administrators.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Authenticator:
         self._looking = asyncio.Lock()
 
     async def identify(self, peer: Peer | None, authorization: str, call: Call | None = None) -> Who:
-        """A token or MUNGE credential identifies the caller also on a UNIX socket.
+        """Identify a caller. A token or a MUNGE credential takes precedence over the user of a UNIX socket.
 
-        `call` returns the call, for which a credential must have been made.
+        A credential must have been made for the line that `call` returns.
         """
         kind, _, secret = authorization.strip().partition(" ")
         if kind.lower() == "bearer":
@@ -145,7 +145,7 @@ class Authenticator:
             await self._look_since(now)
         token = self._known.get(digest)
         if token is None:
-            raise NotAuthenticated("unknown token")
+            raise NotAuthenticated("unknown token; ask an administrator for a new one")
         role = cast(Role, token.role)
         name = user_name(token.uid) if role == "user" else token.name
         return Who(role=role, uid=token.uid, gid=token.gid, node=token.node, name=name)
@@ -156,7 +156,7 @@ class Authenticator:
         self._looked = now
 
     async def _look_since(self, moment: float) -> None:
-        """Read the tokens unless they were read at `moment` or later. One read serves all callers that wait for it."""
+        """Read the tokens unless they were read at `moment` or later. All waiting callers share one read."""
         if self._looked >= moment:
             return
         async with self._looking:
@@ -166,7 +166,7 @@ class Authenticator:
 
     async def _by_munge(self, shown: str, call: Call | None) -> Who:
         if call is None or not _CREDENTIAL.fullmatch(shown):
-            raise NotAuthenticated("this is not a MUNGE credential")
+            raise NotAuthenticated("not a MUNGE credential; send one as `munge` prints it")
         expected, loop = await call(), asyncio.get_running_loop()
         try:
             uid, gid = await loop.run_in_executor(_munge_threads(), verify_credential, expected, shown, self._munge)
@@ -177,18 +177,18 @@ class Authenticator:
 
 @cache
 def _munge_threads() -> ThreadPoolExecutor:
-    """Few threads: a caller that sends nonsense all the time must not stop the service."""
+    """Few threads, so that invalid credentials cannot occupy the service."""
     return ThreadPoolExecutor(2, thread_name_prefix="munge")
 
 
 def new_token(form: TokenForm, now: float) -> tuple[str, Token]:
-    """The secret, and whom it stands for."""
+    """A new secret, and the token to store."""
     if form.role == "agent":
         check_node(form.node, 1.0)
     elif form.node:
-        raise BadInput("node", "is for agents")
+        raise BadInput("node", "only an agent's token has a node")
     if form.role == "user" and form.uid is None:
-        raise BadInput("uid", "is missing: a user's token needs one")
+        raise BadInput("uid", "is missing; a user's token needs one")
     uid = -1 if form.uid is None or form.role in ("agent", "metrics") else form.uid
     gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
     secret = secrets.token_urlsafe(32)
@@ -199,7 +199,7 @@ def new_token(form: TokenForm, now: float) -> tuple[str, Token]:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Into a file that only its owner may read. One that is there is replaced as a whole."""
+    """Write a secret to a file that only its owner can read. An existing file is replaced atomically."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -208,4 +208,4 @@ def write_secret(path: Path, secret: str) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise BadInput(str(path), f"the token cannot be written: {why(error)}") from None
+        raise BadInput(str(path), f"cannot write the token: {why(error)}") from None

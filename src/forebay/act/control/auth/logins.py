@@ -1,11 +1,11 @@
-"""Browsers as callers: identified by the cookie of a login, or by the kernel through a tunnel to the UNIX socket.
+"""Logins of browsers: by a cookie, or by the kernel through a tunnel to the UNIX socket.
 
-A visitor exchanges a token or a one-time link for a cookie that expires. A cookie contains its owner and its end, and
-is signed, so that logins survive a restart of the service. The service checks the token at each call: to remove the
+A visitor exchanges a token or a one-time link for a cookie that expires. The cookie contains its owner and its end and
+is signed, so that logins survive a restart of the service. The service checks the token at each call: removing the
 token ends the login.
 
-A browser sends its cookies, and gets through a tunnel, whichever page makes the call. So every change must come from
-our own page, which proves it with a header that no other page can send.
+A browser sends its cookies, and reaches a tunnel, for every page that makes a call. So every change must come from our
+own page, which proves it with a header that no other page can send.
 """
 
 import base64
@@ -26,15 +26,15 @@ from forebay.history.store.tokens import digest_token
 from forebay.model.grant import NotAllowed
 
 COOKIE = "__Host-forebay"
-"""Browsers take a cookie of such a name only over TLS, for this host alone and for all its paths."""
+"""The prefix makes browsers accept the cookie only over TLS, for this host and for all its paths."""
 PROOF = "x-forebay"  # the header of changes from the page
-TUNNEL = "tunnel"  # what it says where there is no login, as the kernel identifies the caller
+TUNNEL = "tunnel"  # the header's value without a login, where the kernel identifies the caller
 _SAFE = ("GET", "HEAD")
 _OUR_SITE = ("same-origin", "none")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-LASTS = 12 * 3600.0  # seconds of a login
-_LINK = 300.0  # seconds of a one-time link
-_FREE = 5  # wrong secrets of one host before it has to wait
+LASTS = 12 * 3600.0  # seconds that a login lasts
+_LINK = 300.0  # seconds that a one-time link lasts
+_FREE = 5  # wrong secrets from one host before it must wait
 _LONGEST = 60.0  # seconds between tries
 _MOST_HOSTS = 10_000
 _MOST_LINKS = 1000
@@ -42,7 +42,7 @@ _ENDED = "your login has ended; log in again"
 
 
 class Login(NamedTuple):
-    """A visitor who has logged in: the cookie, its end, and the proof that the page itself makes a call."""
+    """A visitor who is logged in: the cookie, its end, and the proof that our own page makes a call."""
 
     who: Who
     cookie: str
@@ -51,12 +51,12 @@ class Login(NamedTuple):
 
 
 def signing_key(key: Path | None) -> bytes:
-    """Made from the key of the service's certificate, which nobody else may read; by chance where there is none."""
+    """The key that signs cookies: derived from the key of the service's certificate, or random without one."""
     return secrets.token_bytes(32) if key is None else hashlib.sha256(b"forebay page\0" + key.read_bytes()).digest()
 
 
 class Logins:
-    """`clock` gives seconds since 1970."""
+    """Creates and checks logins; `clock` gives seconds since 1970."""
 
     def __init__(self, authenticator: Authenticator, key: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._authenticator, self._key, self._clock = authenticator, key, clock
@@ -65,7 +65,7 @@ class Logins:
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()  # wrong secrets by host, and its next try
 
     def make_link(self, who: Who) -> tuple[str, float]:
-        """A secret that logs this caller in once, and its end; for callers whom the kernel or MUNGE identified."""
+        """A one-time secret to log this caller in, and its end. The kernel or MUNGE has identified the caller."""
         if who.role == "agent":
             raise NotAllowed("the page is for people, not for agents")
         code, until = secrets.token_urlsafe(24), self._clock() + _LINK
@@ -75,10 +75,10 @@ class Logins:
         return code, until
 
     async def log_in(self, secret: str, host: str) -> Login:
-        """Log in with a token or a one-time link. After wrong ones, a host has to wait longer and longer."""
+        """Log in with a token or a one-time link. Each failure makes the host wait longer."""
         wait = self._failed.get(host, (0, 0.0))[1] - self._clock()
         if wait > 0:
-            raise TooMany(f"too many wrong tries; try again in {wait:.0f} s")
+            raise TooMany(f"too many failed logins; try again in {wait:.0f} s")
         try:
             payload = await self._exchange(secret)
         except NotAuthenticated:
@@ -94,7 +94,7 @@ class Logins:
         return await self.check(f"{text}.{self._sign('cookie', text)}")
 
     async def _exchange(self, secret: str) -> dict[str, Any]:
-        """Whom a cookie is for: a user, or the owner of a token."""
+        """The owner of a new cookie: a user, or a token."""
         digest = digest_token(secret)
         who, until = self._links.pop(digest, (None, 0.0))
         if who is not None and until > self._clock():
@@ -110,7 +110,7 @@ class Logins:
         return {"d": digest}
 
     async def check(self, cookie: str) -> Login:
-        """The login of a cookie; LoginEnded if it is no longer valid."""
+        """The login of a cookie; raises LoginEnded if it is no longer valid."""
         text, _, signature = cookie.partition(".")
         if not hmac.compare_digest(signature.encode(), self._sign("cookie", text).encode()) or text in self._left:
             raise LoginEnded(_ENDED)
@@ -127,7 +127,7 @@ class Logins:
         return Login(who=who, cookie=cookie, until=payload["e"], proof=self._sign("proof", text))
 
     def local(self, peer: Peer) -> Login:
-        """That of the user at the other end of the UNIX socket, through a tunnel."""
+        """The login of the user at the other end of the UNIX socket, through a tunnel."""
         return Login(who=self._authenticator.user(peer.uid, peer.gid), cookie="", until=0.0, proof=TUNNEL)
 
     def log_out(self, cookie: str) -> None:
@@ -140,29 +140,29 @@ class Logins:
 
 
 def is_browser(headers: Mapping[str, str]) -> bool:
-    """Whether a browser calls, or somebody with a login."""
+    """Whether the caller is a browser, or has a login."""
     return "sec-fetch-site" in headers or "origin" in headers or COOKIE in headers.get("cookie", "")
 
 
 async def find_login(logins: Logins, peer: Peer | None, method: str, headers: Mapping[str, str]) -> Login:
-    """Who it is; NotAuthenticated or NotAllowed otherwise."""
+    """The login of a browser's call; raises NotAuthenticated or NotAllowed without one."""
     if headers.get("sec-fetch-site", "none") not in _OUR_SITE and method not in _SAFE:
-        raise NotAllowed("the request comes from another site's page")
+        raise NotAllowed("the request comes from a page of another site")
     cookie = cookie_of(headers)
     if cookie:
         login = await logins.check(cookie)
     elif peer is None:
-        raise NotLoggedIn("log in first")
+        raise NotLoggedIn("you are not logged in; log in first")
     elif urlsplit(f"//{headers.get('host', '')}").hostname in _THIS_MACHINE:
         login = logins.local(peer)
-    else:  # any other name is that of a page which only pretends to be ours
-        raise NotAllowed("through a tunnel the service's page is at http://localhost:PORT")
+    else:  # another host name means that another site's page calls
+        raise NotAllowed("open the page at http://localhost:PORT; a tunnel serves no other host name")
     if method not in _SAFE and not hmac.compare_digest(headers.get(PROOF, "").encode(), login.proof.encode()):
-        raise NotAllowed(f"a browser's changes need the header {PROOF} of Forebay's own page; load the page again")
+        raise NotAllowed(f"the header {PROOF} of Forebay's page is missing or wrong; load the page again")
     return login
 
 
 def cookie_of(headers: Mapping[str, str]) -> str:
-    """The login's cookie, "" for none."""
+    """The cookie of a login; "" for none."""
     pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     return next((value for name, _, value in pairs if name == COOKIE), "")

@@ -1,7 +1,7 @@
 """MUNGE identifies users on all nodes that share its key. Only this module uses its library.
 
-A credential is good for one call, which it contains. So nobody who gets to see a credential can use it for anything
-else, neither this service nor any other that accepts them.
+A credential contains the one call that it is valid for. So whoever sees a credential cannot use it for anything else,
+neither here nor at another service that accepts MUNGE.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ def call_line(method: str, target: str, body: bytes) -> str:
 
 
 def credential(call: str, socket: Path | None = None) -> str:
-    """A credential for this call; good once, and for some minutes."""
+    """A credential for this call. It is valid once, for a few minutes."""
     payload, made = call.encode(), ctypes.c_void_p()
     with _context(socket) as (library, context):
         _check(library, library.munge_encode(ctypes.byref(made), context, payload, len(payload)))
@@ -47,16 +47,16 @@ def credential(call: str, socket: Path | None = None) -> str:
 def verify_credential(call: str, shown: str, socket: Path | None = None) -> tuple[int, int]:
     """The uid and gid of the credential's maker, if it was made for this call and is used for the first time."""
     if len(shown) > _LONGEST or not shown.isascii():
-        raise NoMunge("this is not a MUNGE credential")
+        raise NoMunge("not a MUNGE credential; send one as `munge` prints it")
     payload, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
     results = (ctypes.byref(result) for result in (payload, length, uid, gid))
     with _context(socket) as (library, context):
         code = library.munge_decode(shown.encode(), context, *results)
-        certified = _take(payload, length.value)  # there may be some after an error too
+        certified = _take(payload, length.value)  # an error can leave a payload, too
         _check(library, code)
     if certified != call.encode():
-        raise NoMunge("this MUNGE credential was not made for this call")
+        raise NoMunge("the MUNGE credential was made for another call; make one for each call")
     return uid.value, gid.value
 
 
@@ -76,13 +76,13 @@ def _library() -> Any:
 
 @contextmanager
 def _context(socket: Path | None) -> Iterator[tuple[Any, Any]]:
-    """The library, and a context of it."""
+    """The library with a context, which is freed at the end."""
     library = _library()
     if library is None:
         raise NoMunge("MUNGE is not installed here; use a token")
     context = ctypes.c_void_p(library.munge_ctx_create())
     if not context:
-        raise NoMunge("MUNGE has no memory left")
+        raise NoMunge("MUNGE has run out of memory; try again")
     try:
         if socket is not None:
             library.munge_ctx_set(context, _SOCKET, ctypes.c_char_p(bytes(socket)))
@@ -92,12 +92,12 @@ def _context(socket: Path | None) -> Iterator[tuple[Any, Any]]:
 
 
 def _check(library: Any, code: int) -> None:
-    if code:  # the context has more words, but with paths of this machine in them
+    if code:  # the context's longer text contains paths of this machine
         raise NoMunge(f"MUNGE says: {library.munge_strerror(code).decode('ascii', 'replace').lower()}")
 
 
 def _take(pointer: ctypes.c_void_p, length: int = -1) -> bytes:
-    """The bytes there, whose memory is freed."""
+    """The bytes at a pointer; frees their memory."""
     if not pointer:
         return b""
     content = ctypes.string_at(pointer, length)

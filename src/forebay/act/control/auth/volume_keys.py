@@ -1,7 +1,7 @@
 """Keys of exposed volumes. Only the grant's owner, the node's agent and administrators can read a key.
 
-Each key follows from the volume's name and one secret in the store, so that no journal, log or other answer contains
-it.
+The service derives each key from the volume's name and one secret in the store, so that no journal, log or other
+answer contains it.
 """
 
 import hmac
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from forebay.act.control.documents import GrantDocument
 
 KEY = "key"  # the setting that is a secret
-MEANS = ("nbd",)  # those that need a key
+MEANS = ("nbd",)  # means of exposure that need a key
 
 
 class Keys:
-    """All keys, by the secret that they are made from."""
+    """The keys of all volumes, derived from one secret."""
 
     def __init__(self, secret: str) -> None:
         self._secret = bytes.fromhex(secret)
@@ -24,7 +24,7 @@ class Keys:
         return hmac.new(self._secret, volume.encode(), "sha256").hexdigest()
 
     def add_keys(self, grant: GrantDocument) -> GrantDocument:
-        """The grant as its owner may see it. Only a volume that is there has settings."""
+        """Add the keys to a grant, for its owner. Only a volume that exists has settings."""
         if grant["expose"] in MEANS:
             for volume in grant["volumes"]:
                 if volume["settings"]:
@@ -37,7 +37,7 @@ def without_key(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def public(line: str) -> str:
-    """An event as the journal has it, without the key that journals of early versions have."""
+    """A line of the journal without the key that early versions stored in it."""
     if f'"{KEY}"' not in line or '"settings"' not in line:
         return line
     event = json.loads(line)
