@@ -98,8 +98,8 @@ def test_a_service_that_is_away_is_told_in_one_line(tmp_path: Path, name: str, s
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (ConnectionResetError(104, "Connection reset by peer"), "it closed the connection"),
-        (BrokenPipeError(32, "Broken pipe"), "it closed the connection"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the service closed the connection"),
+        (BrokenPipeError(32, "Broken pipe"), "the service closed the connection"),
         (OSError(113, "No route to host"), "no route to host"),
         (ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed"), "verify failed: self-signed"),
     ],
