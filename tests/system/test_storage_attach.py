@@ -73,7 +73,7 @@ def test_what_is_not_exposed_or_not_there_is_refused_in_one_line(system: System)
     plain = system.told("request", "--size", "1MB", "--time", "1h", "--wait")["id"]
     done = attached(system, plain, "a")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "is mounted on its own node" in done.stderr
+    assert "is not exposed to other nodes" in done.stderr
     assert "no grant" in attached(system, "0" * 32, "a").stderr
     system.command("release", plain, "--wait")
     assert "is released; only a ready grant can be attached" in attached(system, plain, "a").stderr

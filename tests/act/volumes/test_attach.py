@@ -148,7 +148,7 @@ def test_of_other_file_systems_only_its_use_is_known(tmp_path: Path) -> None:
 
 
 def test_what_is_no_way_to_a_volume_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="mounted on its own node"):
+    with pytest.raises(BadInput, match="only mounted on its storage node"):
         open_connection("none", tmp_path, {}).connect()
     with pytest.raises(UnknownName, match="no kind of connection 'iscsi'"):
         open_connection("iscsi", tmp_path, {})

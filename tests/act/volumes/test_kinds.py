@@ -161,7 +161,7 @@ def test_a_make_that_fails_at_any_step_leaves_nothing_behind(disk: Disk) -> None
 
 
 def test_more_than_the_disk_has_is_refused_and_leaves_nothing(disk: Disk) -> None:
-    with pytest.raises(NoRoom, match=f"volume {NAME}: .* left"):
+    with pytest.raises(NoRoom, match=f"volume {NAME}: .* free\. Release grants there"):
         disk.volumes().make(NAME, 1 << 50, uid=USER, gid=GROUP)
     assert disk.volumes().find() == []
     assert disk.left() == []
@@ -171,7 +171,7 @@ def test_something_of_somebody_elses_in_its_place_is_not_touched(disk: Disk) -> 
     theirs = disk.root / UNMARKED
     theirs.mkdir()
     (theirs / "thesis").write_text("three years")
-    with pytest.raises(NotOurs, match="does not carry Forebay's mark"):
+    with pytest.raises(NotOurs, match="exists without Forebay's mark"):
         make(disk.volumes(), disk, UNMARKED)
     disk.volumes().release(UNMARKED)
     assert disk.volumes().find() == []

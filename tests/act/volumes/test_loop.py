@@ -108,7 +108,7 @@ def test_a_disk_that_fills_up_while_a_volume_is_made_leaves_all_as_before(small:
 
 def test_a_disk_without_room_for_the_file_system_on_top_is_refused(small: LoopDisk) -> None:
     room = os.statvfs(small.root)
-    with pytest.raises(NoRoom, match="with the overhead of the file system"):
+    with pytest.raises(NoRoom, match="with file system overhead"):
         small.volumes().make(NAME, room.f_bavail * room.f_frsize, uid=USER, gid=GROUP)
     assert small.left() == []
 

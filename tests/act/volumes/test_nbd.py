@@ -154,7 +154,7 @@ def test_what_can_not_be_is_refused(
 
 def test_another_host_on_the_same_volume_is_refused(made: Volume, door: Exposures) -> None:
     door.expose(made, "nbd", [LOCAL])
-    with pytest.raises(BadInput, match=r"is exposed already, by nbd to .*; withdraw it first"):
+    with pytest.raises(BadInput, match=r"is already exposed by nbd to .*; withdraw it first"):
         door.expose(made, "nbd", ["192.0.2.7"])
 
 

@@ -1,1 +1,1 @@
-"""Space on the disks of a storage node: made for a grant, found again after a crash, and released without a trace."""
+"""Volumes on the disks of a storage node: makes them for grants, finds them after a crash, and removes them."""

@@ -1,7 +1,7 @@
-"""Volumes of other nodes on this one: connected, mounted for the user, and undone again.
+"""Attaches volumes of other nodes to this one: connects to them and mounts them for the user.
 
-The file system of a volume is not shared: two nodes that mount it destroy it. So a node refuses a volume that is in
-use elsewhere.
+A volume's file system is not a shared one: two nodes that mount it destroy it. So a node refuses a volume that another
+node uses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AVAILABLE = ("ready", "in-use")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A volume that is mounted here; `kind` is how it is connected, `job` for which job. The settings have no key."""
+    """A volume that is mounted here: `kind` is the connection's kind. The settings do not contain the key."""
 
     name: str
     kind: str
@@ -45,14 +45,14 @@ class Attached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachments:
-    """The attached volumes of this node. `folder` has a mount point for each, and beside it a folder to undo it."""
+    """The attached volumes of this node. `folder` has a mount point for each, and a folder with its record."""
 
     folder: Path = FOLDER
 
     def attach(
         self, name: str, kind: str, settings: dict[str, str], *, used: bool, force: bool = False, job: str = ""
     ) -> Attached:
-        """Connect and mount, unless it is mounted already. `used`: somebody has begun to work with the volume."""
+        """Connect the volume and mount it, unless it is mounted already. `used`: the grant is in use."""
         point = self.folder / check_name(name)
         if mounted_at(point) is not None:
             return self._read(name)
@@ -69,7 +69,7 @@ class Attachments:
         return self._read(name)
 
     def detach(self, name: str) -> bool:
-        """Unmount and disconnect; whether there was anything. A program that still uses it gets errors."""
+        """Unmount and disconnect the volume; return whether it was attached. Programs that still use it get errors."""
         record_folder = self._record_folder(check_name(name))
         if not record_folder.exists():
             return False
@@ -84,7 +84,7 @@ class Attachments:
         return True
 
     def list_names(self, *, grant: str = "", job: str = "") -> list[str]:
-        """The volumes that are attached, or were about to be: all, or those of a grant, or for a job."""
+        """List the volumes that are attached, or were about to be: all, or those of a grant or a job."""
         names = sorted(entry.name[1:] for entry in self.folder.glob(".*") if is_name(entry.name[1:]))
         of_grant = [name for name in names if not grant or name.startswith(f"{grant}.")]
         return [name for name in of_grant if not job or self._read(name).job == job]
@@ -109,25 +109,25 @@ class Attachments:
         path = self.folder / name
         with suppress(OSError, ValueError, TypeError):
             return Attached(name=name, path=path, **json.loads((self._record_folder(name) / "record").read_text()))
-        return Attached(name=name, kind="none", path=path)  # a crash before it was written: nothing was connected
+        return Attached(name=name, kind="none", path=path)  # a crash came before the record, so nothing was connected
 
 
 def open_connection(kind: str, folder: Path, settings: dict[str, str]) -> NbdConnection | NvmeConnection:
-    """The connection of a kind; `folder` is the volume's own, for what it must keep meanwhile."""
+    """Return a connection of this kind. While it exists, it keeps its files in `folder`."""
     if kind == "none":
-        raise BadInput("none", "the volume is mounted on its own node, and other nodes cannot connect to it")
+        raise BadInput("none", "the volume is only mounted on its storage node; request it with --expose to attach it")
     if kind not in ("nbd", "nvmet"):
         raise UnknownName("kind of connection", kind, ("nbd", "nvmet"))
     return NbdConnection(folder, settings) if kind == "nbd" else NvmeConnection(settings)
 
 
 def check_unused(name: str, device: Path, used: bool) -> None:
-    """Raise Refused if another node may have it mounted. ext4 marks that on the device; for others, `used` decides."""
+    """Raise Refused if another node may have mounted it. ext4 marks that on the device; otherwise, `used` decides."""
     with device.open("rb") as file:
         superblock = file.read(_EXT4_AT + 100)[_EXT4_AT:]
     is_ext4 = superblock[56:58] == _EXT4
     if (superblock[96] & _NEEDS_RECOVERY) if is_ext4 else used:
-        reason = "is in use on another node, or was when that node went down; if it is not in use, --force attaches it"
+        reason = "is in use on another node, or was when that node crashed; if no node uses it, attach it with --force"
         raise Refused(f"volume {name} {reason}")
 
 
@@ -138,18 +138,18 @@ def _run(*argv: str | Path) -> str:
 def attach_grant(
     client: Client, node: Attachments, grant: GrantDocument, *, force: bool = False, job: str = ""
 ) -> list[Attached]:
-    """Attach all volumes of a grant, in their order, or none; tell the service that it is in use."""
+    """Attach all volumes of a grant, in order, or none; mark the grant as used."""
     if grant["state"] not in _AVAILABLE:
         raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be attached")
     if grant["expose"] in ("", "none"):
-        raise Refused(f"grant {grant['id']} is mounted on its own node, and other nodes cannot attach it")
+        raise Refused(f"grant {grant['id']} is not exposed to other nodes; request one with --expose to attach it")
     before, attached = set(node.list_names(grant=grant["id"])), []
     used = grant["state"] == "in-use"
     try:
         for volume in grant["volumes"]:
             name, settings = volume["name"], volume["settings"]
             if not settings:
-                raise Refused(f"volume {name} is not exposed now; check its node {volume['node']}")
+                raise Refused(f"volume {name} is not exposed at the moment; check the agent on {volume['node']}")
             attached.append(node.attach(name, grant["expose"], settings, used=used, force=force, job=job))
         client.mark_used(grant["id"])
     except BaseException:
@@ -160,7 +160,7 @@ def attach_grant(
 
 
 def list_job_grants(client: Client, user: str, job: str) -> Iterator[GrantDocument]:
-    """The exposed grants that a user requested for a job, the oldest first."""
+    """Yield the exposed grants that a user requested for a job, the oldest first."""
     grants = [g for g in client.grants(owner=user) if g["job"] == job and g["state"] in _AVAILABLE]
     for grant in sorted(grants, key=lambda g: (g["created"], g["id"])):
         if grant["expose"] not in ("", "none"):

@@ -1,4 +1,4 @@
-"""Volumes with a file system of their own, on an image or a logical volume, which enforces the size."""
+"""Volumes that each have their own file system, on an image or a logical volume, which enforces the size."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 from forebay.model.errors import UnknownName
 from forebay.model.units import format_size
 
-_SAFE = ("nosuid", "nodev")  # a user owns the top of the volume, and must gain nothing else by that
+_SAFE = ("nosuid", "nodev")  # a user owns the top of the volume, and must not gain other rights through it
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockVolumes(Volumes):
-    """What images and logical volumes share.
+    """The base of images and logical volumes.
 
-    With `local` the volume is mounted at `root/<name>`. Without, it is formatted the same way and then left unmounted,
-    to be exposed to other nodes. It is never mounted here again: others may have written to it.
+    A `local` volume is mounted at `root/<name>`. Any other volume is formatted the same way and then unmounted, to be
+    exposed to other nodes. It is never mounted here again: other nodes may have written to it.
     """
 
     fs: str = "ext4"
@@ -41,9 +41,9 @@ class BlockVolumes(Volumes):
         path = self.path(record.name)
         status = os.statvfs(path)
         if (available := status.f_bavail * status.f_frsize) < record.size:
-            short = f"{self.fs} leaves {format_size(available)} of {format_size(record.size)} to the user"
-            raise VolumeFailed(f"volume {record.name}: {short}: this kernel reserves more than expected")
-        if (lost := path / "lost+found").exists():  # a check of the file system creates it again if it needs it
+            short = f"{self.fs} leaves the user {format_size(available)} of {format_size(record.size)}"
+            raise VolumeFailed(f"volume {record.name}: {short}: this kernel reserves too much; try another `fs`")
+        if (lost := path / "lost+found").exists():  # fsck creates it again if necessary
             lost.rmdir()
             self.after(f"rmdir {lost}")
         self._hand_over(record)
@@ -79,7 +79,7 @@ class BlockVolumes(Volumes):
         self._run("mount", "-t", self.fs, "-o", ",".join((*_SAFE, *options)), self._backing(record), path)
 
     def _own_mount(self, record: Record) -> Mount | None:
-        """The volume's mount, if it is mounted; raises NotOurs for another mount in its place."""
+        """Return the volume's mount, or None. Raise NotOurs if something else is mounted in its place."""
         mount = mounted_at(self.path(record.name))
         if mount is not None and not self._is_ours(mount, record):
             raise foreign_mount(mount)
@@ -103,7 +103,7 @@ class BlockVolumes(Volumes):
 
     @abstractmethod
     def _backing(self, record: Record) -> Path:
-        """The image or device that holds the file system."""
+        """Return the image or device that holds the file system."""
 
     @abstractmethod
     def _allocate_space(self, record: Record) -> None:
@@ -111,37 +111,37 @@ class BlockVolumes(Volumes):
 
     @abstractmethod
     def _is_ours(self, mount: Mount, record: Record) -> bool:
-        """Whether the mount is that of this volume."""
+        """Return whether this volume is mounted there."""
 
     @abstractmethod
     def _device_number(self, record: Record) -> str:
-        """The device as major:minor; empty if there is none."""
+        """Return the device as major:minor, or "" if the volume has none."""
 
     @abstractmethod
     def _device(self, record: Record) -> str:
-        """The device's path; empty if there is none."""
+        """Return the device's path, or "" if the volume has none."""
 
 
-# A ceiling on the bandwidth of a block device, through the kernel's control groups of either version.
+# Ceilings on the bandwidth of block devices, through control groups of version 1 or 2.
 #
-# Version 1 limits each group by itself, so the ceiling is set in every group, and holds in each. Later groups are not
-# limited, except for writes through the page cache, which the kernel does. Version 2 has no limit in the root group;
-# the ceiling is set in each group at the top, and holds for all below it.
+# Version 1 limits each group separately, so the ceiling is set in every group. Groups that are created later have no
+# limit, except for writes through the page cache, which the kernel does. Version 2 cannot limit the root group, so the
+# ceiling is set in each group at the top and holds for all groups below it.
 
 _GROUPS = Path("/sys/fs/cgroup")
 _V1 = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
 
 
 def limit_device(device: str, rate: int | None, groups: Path = _GROUPS) -> None:
-    """At most `rate` bytes per second from and to the device (major:minor), if the kernel can; None: any number."""
+    """Limit reads and writes on the device (major:minor) to `rate` bytes/s each, if the kernel can. None: no limit."""
     limit = "max" if rate is None else rate
     for file in _limit_files(groups):
-        with suppress(OSError):  # a group that was removed just now, or a device that the kernel cannot limit
+        with suppress(OSError):  # the group has just been removed, or the kernel cannot limit the device
             file.write_text(f"{device} {rate or 0}" if file.name in _V1 else f"{device} rbps={limit} wbps={limit}")
 
 
 def read_limit(device: str, groups: Path = _GROUPS) -> float | None:
-    """The ceiling in bytes per second; None if there is none."""
+    """Return the ceiling in bytes per second, or None."""
     for file in _limit_files(groups):
         with suppress(OSError):
             for line in file.read_text().splitlines():
@@ -157,9 +157,9 @@ def _limit_files(groups: Path) -> Iterator[Path]:
     yield from sorted(groups.glob("*/io.max"))
 
 
-# File systems. `gross_size` is the smallest device that is known to hold `size` bytes of the user's in large files;
-# `make_command` takes far less than a second, whatever the size. It must not discard blocks: those reserved for the
-# volume would return to the disk. `options` are mount options for fresh, zeroed space.
+# File systems. `gross_size` is the smallest device that is known to hold `size` bytes of user data in large files.
+# `make_command` takes far less than a second, whatever the size. It must not discard blocks: the disk would take back
+# the blocks reserved for the volume. `options` are mount options for new, zeroed space.
 
 _BLOCK = 4096
 _MIB = 1 << 20
@@ -168,7 +168,7 @@ _GROUP = 32768  # blocks in a group of ext4 with blocks of 4096 bytes
 
 
 class Ext4:
-    """No blocks for root, one backup superblock; inode tables and journal are initialized later."""
+    """Reserves no blocks for root, has one backup superblock, and initializes inode tables and journal later."""
 
     name = "ext4"
     options = ("noinit_itable",)
@@ -181,30 +181,30 @@ class Ext4:
         return (
             *("mkfs.ext4", "-q", "-F", "-b", str(_BLOCK), "-I", "256", "-i", str(_PER_INODE), "-m", "0"),
             *("-O", "^resize_inode,sparse_super2", "-J", f"size={journal}"),
-            *("-G", "256"),  # groups whose maps are together; the default of 16 scatters those of a large volume widely
+            *("-G", "256"),  # groups that keep their maps together; the default, 16, scatters maps of large volumes
             *("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=1", str(device)),
         )
 
     def _journal(self, blocks: int) -> int:
-        """Blocks of the journal: a part in 128, from 4 MiB to 256 MiB."""
+        """Return the journal's blocks: 1/128 of the device, from 4 MiB to 256 MiB."""
         return _whole_mib(min(max(blocks // 128, 1024), 65536))
 
     def _overhead(self, blocks: int) -> int:
-        """Blocks that the user does not get."""
+        """Return the blocks that the user cannot write."""
         groups = -(-blocks // _GROUP)
         inodes = -(-blocks * _BLOCK // _PER_INODE) // 16 + 2 * groups  # 16 to a block, rounded up in each group
-        descriptors = 2 * (1 + -(-groups // 64))  # those of the second superblock, too
-        kept = min(blocks // 50, 4096)  # by the kernel, for writes without blocks yet
-        return inodes + 2 * groups + descriptors + self._journal(blocks) + kept + 16
+        descriptors = 2 * (1 + -(-groups // 64))  # of both superblocks
+        reserved = min(blocks // 50, 4096)  # by the kernel, for delayed allocation
+        return inodes + 2 * groups + descriptors + self._journal(blocks) + reserved + 16
 
 
 class Xfs:
-    """Without reflinks and reverse maps, which reserve blocks that scratch space does not need."""
+    """Has no reflinks and reverse maps, which reserve blocks that scratch space does not need."""
 
     name = "xfs"
     options = ()
     least = 220 * _MIB
-    """With overhead just over 300 MiB; mkfs.xfs makes nothing smaller."""
+    """With overhead just over 300 MiB, the minimum of mkfs.xfs."""
 
     def gross_size(self, size: int) -> int:
         if size < self.least:
@@ -218,16 +218,16 @@ class Xfs:
         return "mkfs.xfs", "-q", "-f", "-K", *data, "-m", "reflink=0,rmapbt=0", str(device)
 
     def _log(self, size: int) -> int:
-        """Blocks of the log: a part in 1024, from 64 MiB to 1 GiB."""
+        """Return the log's blocks: 1/1024 of the size, from 64 MiB to 1 GiB."""
         return _whole_mib(min(max(size // _BLOCK // 1024, 16384), 262144))
 
     def _overhead(self, blocks: int) -> int:
-        """Blocks besides the log that the user does not get."""
-        kept = min(blocks // 20, 8192)  # by the kernel, for itself when the volume is full
-        return kept + 1024 + blocks // 800 + 64 * self._groups(blocks)
+        """Return the blocks besides the log that the user cannot write."""
+        reserved = min(blocks // 20, 8192)  # by the kernel, for metadata when the volume is full
+        return reserved + 1024 + blocks // 800 + 64 * self._groups(blocks)
 
     def _groups(self, blocks: int) -> int:
-        """Allocation groups, each at most 1 TiB."""
+        """Return the number of allocation groups, each of at most 1 TiB."""
         return max(4, blocks // (200 << 20) + 1)
 
 
@@ -246,7 +246,7 @@ def find_format(name: str) -> Format:
 
 
 def _grow(wanted: int, overhead: Callable[[int], int]) -> int:
-    """The smallest number of blocks, or nearly, of which `wanted` are left.
+    """Return about the smallest number of blocks that leaves `wanted` blocks after overhead.
 
     >>> _grow(90, lambda blocks: blocks // 10)
     99
@@ -258,7 +258,7 @@ def _grow(wanted: int, overhead: Callable[[int], int]) -> int:
 
 
 def _count_blocks(size: int) -> int:
-    """Blocks for `size` bytes in large files, and for the maps of their places."""
+    """Return the blocks for `size` bytes in large files, with their extent maps."""
     blocks = -(-size // _BLOCK)
     return blocks + blocks // 4096 + 16
 

@@ -1,7 +1,7 @@
-"""A subvolume a volume; the quota of btrfs enforces its size.
+"""Volumes as btrfs subvolumes, whose size a quota enforces.
 
-The quota counts the subvolume itself. A user can exceed it by creating subvolumes inside: the kernel lets anybody do
-so, and counts each by itself. Such a volume is reported as not enforced.
+The quota covers only the subvolume itself. The kernel lets any user create subvolumes inside it and counts each
+separately, so a user can exceed the quota that way. Forebay reports such a volume as not enforced.
 """
 
 import errno
@@ -22,7 +22,7 @@ from forebay.act.volumes.volume import NotOurs, Record, Volume
 from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.model.errors import BadInput
 
-_LONGEST = 3600.0  # seconds to remove what a user nested deep inside
+_LONGEST = 3600.0  # seconds to remove subvolumes that a user nested deeply
 _TOP = 256  # the inode number of every subvolume's top folder
 _FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
 """The ioctls for the file system's id, a subvolume's id, and the number of its children (at the end of the answer)."""
@@ -30,14 +30,14 @@ _FS_INFO, _INO_LOOKUP, _CHILDREN = 0x8400941F, 0xD0009412, 0xD000943D
 
 @dataclass(frozen=True, kw_only=True)
 class Btrfs(Volumes):
-    """`root/<name>` is a subvolume; `root` is a folder of a btrfs with quotas on."""
+    """Each `root/<name>` is a subvolume; `root` is a folder on btrfs with quotas enabled."""
 
     kind: ClassVar[str] = "btrfs"
 
     def check(self) -> None:
         self._check_root("btrfs")
         if (kind := filesystem_of(self.root)) != "btrfs":
-            raise BadInput(str(self.root), f"is on {kind or 'no file system'}, not on btrfs")
+            raise BadInput(str(self.root), f"is on {kind or 'no file system'}, not on btrfs; choose another root")
         if not self._quota_folder().is_dir():
             raise BadInput(str(self.root), f"quotas are off; turn them on with btrfs quota enable {self.root}")
 
@@ -52,14 +52,14 @@ class Btrfs(Volumes):
         if not os.path.lexists(path):
             return
         if not _is_subvolume(path):
-            raise NotOurs(f"{path}: is not a subvolume, so it is not Forebay's; it was left unchanged")
+            raise NotOurs(f"{path}: is not a subvolume, so Forebay did not make it and left it unchanged; move it away")
         group = f"0/{_subvolume_id(path)}"
-        if self._has_nested(path):  # the innermost first
-            # The kernel's list has paths that depend on how the disk is mounted, and names can look like its lines.
+        if self._has_nested(path):  # delete the innermost first
+            # Not by `btrfs subvolume list`: its paths depend on the mount, and file names can look like its lines.
             folders = (Path(entry.path) for entry in walk_entries(path) if entry.is_dir(follow_symlinks=False))
             for inner in reversed(list(filter(_is_subvolume, folders))):
                 self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", inner)
-        if self._has_nested(path):  # some are nested deeper than a path can follow
+        if self._has_nested(path):  # some are nested too deeply for a path
             self._run("find", path, "-mindepth", "1", "-delete", seconds=_LONGEST)
         self._run("btrfs", "--quiet", "subvolume", "delete", "--commit-after", path)
         with suppress(CommandFailed):  # newer kernels remove it themselves
@@ -74,11 +74,11 @@ class Btrfs(Volumes):
         return replace(volume, enforced=has_quota and not self._has_nested(path))
 
     def _gross_size(self, size: int) -> int:
-        """The user's bytes and the metadata tree, which the quota counts too."""
+        """Return the user's bytes plus metadata, which the quota counts too."""
         return (-(-size // 4096) * 4096) + size // 64 + (4 << 20)
 
     def _free_bytes(self) -> int:
-        """Without what is granted and not written yet."""
+        """Return the free bytes, less space that is granted but not written yet."""
         granted = [(self.path(record.name), self._occupied_bytes(record)) for record in self.list_records()]
         unwritten = (size and max(0, size - self._read_counter(path, "referenced")) for path, size in granted)
         return super()._free_bytes() - sum(unwritten)
@@ -87,16 +87,16 @@ class Btrfs(Volumes):
         return self._gross_size(record.size) if _is_subvolume(self.path(record.name)) else 0
 
     def _read_counter(self, path: Path, what: str) -> int:
-        """A counter of the subvolume's quota group, in bytes; 0 if there is none."""
+        """Read a counter of the subvolume's quota group, in bytes; 0 if it does not exist."""
         with suppress(FileNotFoundError):
             return int((self._quota_folder() / f"0_{_subvolume_id(path)}" / what).read_text())
         return 0
 
     def _has_nested(self, path: Path) -> bool:
-        """By ioctl: the command fails if a path is too long."""
+        """Return whether it has subvolumes, by ioctl: the command fails if a path is too long."""
         try:
             return bool(_ioctl(path, _CHILDREN, bytes(4096))[4088])
-        except OverflowError:  # more than one answer holds
+        except OverflowError:  # too many for one reply
             return True
 
     def _quota_folder(self) -> Path:

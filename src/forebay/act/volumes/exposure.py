@@ -1,4 +1,4 @@
-"""Volumes for other nodes: what is exposed, how, and to which hosts."""
+"""Exposes volumes to other nodes: which volumes, how, and to which hosts."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """A volume that other nodes can reach, as it was requested; kept in a file, to be restored after a crash."""
+    """The request to expose a volume to other nodes. A file keeps it, so that it can be restored after a crash."""
 
     name: str
     kind: str
@@ -29,36 +29,36 @@ class Exposure:
     source: str
     hosts: tuple[str, ...]
     settings: dict[str, str] = field(default_factory=dict, repr=False)  # contains a key
-    """What the client needs; for the grant's owner only."""
+    """What the client needs to connect. Only the grant's owner may read it."""
     state: State = "half"
-    """`half`: it should be exposed, but nothing serves it now; `expose` or `withdraw` ends that."""
+    """`half`: the volume should be exposed, but nothing serves it; call `expose` or `withdraw`."""
 
 
 class Exposer(Protocol):
-    """One way to expose volumes."""
+    """A way to expose volumes."""
 
     def plan(self, volume: Volume, hosts: tuple[str, ...], /) -> Exposure:
-        """A plan for the volume, with settings that stay the same; raises BadInput for what is impossible."""
+        """Plan the exposure, with settings that do not change later. Raise BadInput if it is impossible."""
 
     def start(self, plan: Exposure) -> None:
-        """Serve it, unless it is served already."""
+        """Serve the volume, unless it is served already."""
 
     def stop(self, name: str) -> None:
-        """Stop serving the volume, if it is served, and leave nothing behind."""
+        """Stop serving the volume, if it is served, and remove all traces."""
 
     def serves(self, plan: Exposure) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposures:
-    """All exposures of a node. `folder` keeps the plans, with mode 0600 as they contain keys."""
+    """All exposures of a node. `folder` keeps the plans with mode 0600, as they contain keys."""
 
     folder: Path
     exposers: dict[str, Exposer]
     after: Callable[[str], None] = ignore_step
 
     def expose(self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposure:
-        """Let these hosts, and no others, reach the volume, with `key` or a new one; the same again changes nothing."""
+        """Let only these hosts reach the volume, with `key` or a new key. Repeating the call changes nothing."""
         name, path, hosts = volume.name, str(volume.path), tuple(hosts)
         if how == "none":
             return Exposure(name=name, kind=how, source=path, hosts=hosts, settings={"path": path}, state="whole")
@@ -70,13 +70,13 @@ class Exposures:
         if plan.kind == "unreadable":
             raise BadInput(f"volume {name}", "has an unreadable plan; withdraw it first")
         if (plan.kind, plan.source, plan.hosts) != (how, path, hosts):
-            reason = f"is exposed already, by {plan.kind} to {', '.join(plan.hosts)}; withdraw it first"
+            reason = f"is already exposed by {plan.kind} to {', '.join(plan.hosts)}; withdraw it first"
             raise BadInput(f"volume {name}", reason)
         if key and "key" in plan.settings:
             plan = replace(plan, settings={**plan.settings, "key": key})
         fields = {field: value for field, value in asdict(plan).items() if field != "state"}
         try:
-            with wrap_errors(f"{name}: cannot be exposed"):
+            with wrap_errors(f"{name}: cannot expose it"):
                 if known is not None and known != plan:
                     exposer.stop(name)  # it has another key
                 write_file(self._path(name), json.dumps(fields), 0o600)
@@ -88,17 +88,17 @@ class Exposures:
         return self._update_state(plan)
 
     def list(self) -> list[Exposure]:
-        """All exposures by name, including those that nothing serves now."""
+        """List all exposures by name, including those that nothing serves."""
         names = sorted(file.name.removesuffix(".exposed") for file in self.folder.glob("*.exposed"))
         plans = [self._read(name) for name in names if is_name(name)]
         return [self._update_state(plan) for plan in plans if plan is not None]
 
     def withdraw(self, name: str) -> None:
-        """Make the volume unreachable for all hosts, if it is exposed."""
+        """Make the volume unreachable from all hosts, if it is exposed."""
         plan = self._path(check_name(name))
-        with wrap_errors(f"{name}: cannot be withdrawn"):
+        with wrap_errors(f"{name}: cannot withdraw it"):
             if plan.exists():
-                for exposer in self.exposers.values():  # all of them, as an unreadable plan does not name its own
+                for exposer in self.exposers.values():  # an unreadable plan does not say which one
                     exposer.stop(name)
             for path in (plan, *self.folder.glob(f".{plan.name}.*")):
                 path.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
     if not hosts:
         raise BadRequest(where, "name at least one host that can connect")
     if volume.state != "whole":
-        raise BadInput(where, "is half made; make it before you expose it")
+        raise BadInput(where, "is incomplete; make it again before you expose it")
     if volume.path.is_dir() or mounted_at(volume.path) is not None:
         raise BadInput(where, "is a folder on this node; only an unmounted image or device can be exposed")
 
@@ -134,7 +134,7 @@ def _check_request(volume: Volume, hosts: Sequence[str]) -> None:
 def await_ready(
     what: str, find: Callable[[], _Item | None], *, seconds: float, find_error: Callable[[], str] = str
 ) -> _Item:
-    """Wait until `find` returns something; raises CommandFailed after `seconds`, or as soon as there is an error."""
+    """Wait until `find` returns an item. Raise CommandFailed after `seconds` or as soon as `find_error` returns one."""
     deadline = time.monotonic() + seconds
     while not (item := find()):
         error = find_error()

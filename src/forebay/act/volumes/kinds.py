@@ -17,9 +17,9 @@ KINDS = ("directory", "loop", "btrfs", "lvm", "nvmet")
 
 
 def open_volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", local: bool = True) -> Volumes:
-    """The volumes of one disk; `group` is the volume group of lvm and nvmet.
+    """Open the volumes of one disk; `group` is the volume group of lvm and nvmet.
 
-    Unless `local`, images and logical volumes are left unmounted, to be exposed.
+    Unless `local`, images and logical volumes stay unmounted, to be exposed.
     """
     if kind not in KINDS:
         raise UnknownName("kind of volumes", kind, KINDS)
@@ -40,7 +40,7 @@ def open_volumes(kind: str, root: Path, *, fs: str = "ext4", group: str = "", lo
 def open_exposures(
     folder: Path, *, address: str = "127.0.0.1", after: Callable[[str], None] = ignore_step
 ) -> Exposures:
-    """The exposures of one node at `address`; `folder` keeps their plans and keys."""
+    """Open the exposures of the node at `address`; `folder` keeps their plans and keys."""
     nbd = NbdExposer(folder=folder, address=address, after=after)
     nvmet = NvmeExposer(folder=folder, address=address, after=after)
     return Exposures(folder=folder, exposers={"nbd": nbd, "nvmet": nvmet}, after=after)

@@ -1,9 +1,9 @@
-"""An image file a volume, with a file system in it, mounted by a loop device.
+"""Volumes as image files, each with a file system, mounted through loop devices.
 
-The image is allocated, not sparse: a disk that fills up later cannot break a write into granted space. If that takes
-long (ext4 needs a second for each terabyte), the volume is handed over first, and a thread reserves the rest. Until
-then a file beside the image says so, and an agent that was killed goes on at its next start. If others have filled the
-disk by then, the volume answers with errors, is found half made, and is lost.
+The image is allocated, not sparse: writes to granted space succeed even if the disk fills up later. If that takes long
+(ext4 needs a second per terabyte), the user gets the volume first, and a thread reserves the remaining space. Until
+then, a file beside the image marks it as unfinished, so that an agent that was killed continues at its next start. If
+other data has filled the disk by then, the volume returns errors, counts as half made, and is lost.
 """
 
 import fcntl
@@ -25,11 +25,11 @@ from forebay.act.volumes.volume_lifecycle import describe_error
 from forebay.model.errors import BadInput, UserError
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")
-_RESERVE = 0x4030582A  # the ioctl for fallocate(2); where that fails, Python's own would write zeros over data
+_RESERVE = 0x4030582A  # the ioctl behind fallocate(2); where that fails, posix_fallocate would write zeros over data
 
 
 class _Reservation(threading.Thread):
-    """The reservation of an image's space; `work` gets a function that tells whether to stop."""
+    """A thread that reserves an image's space. `work` gets a function that returns whether to stop."""
 
     def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
         super().__init__(name="reservation", daemon=True)
@@ -44,21 +44,21 @@ class _Reservation(threading.Thread):
             self.error = error
 
     def stop(self) -> None:
-        """Ask it to end, and wait for that."""
+        """Ask the thread to end, and wait until it has."""
         self._stopped.set()
         self.join()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(BlockVolumes):
-    """`root/<name>` is where the image `root/.forebay/<name>.image` is mounted."""
+    """The image `root/.forebay/<name>.image` is mounted at `root/<name>`."""
 
     kind: ClassVar[str] = "loop"
 
     at_once: float = 0.25
-    """Seconds of reservation before the volume is handed over."""
+    """Seconds to spend on reservation before the user gets the volume."""
     piece: int = 2 << 30
-    """Bytes reserved at a time: writers to the volume wait for it, on ext4 a few milliseconds."""
+    """Bytes to reserve at a time. Writers to the volume wait meanwhile, on ext4 a few milliseconds."""
     _reservations: dict[str, _Reservation] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class Loop(BlockVolumes):
         if not Path("/dev/loop-control").exists():
             raise BadInput("loop volumes", "need loop devices; load them with modprobe loop")
         if (filesystem := filesystem_of(self.root)) in _COPY_ON_WRITE:
-            raise BadInput(str(self.root), f"{filesystem} does not keep the space of an image; use another kind there")
+            raise BadInput(str(self.root), f"{filesystem} cannot reserve space for an image; use another kind there")
 
     def _check_vacant(self, record: Record, *more: Path) -> None:
         super()._check_vacant(record, self._backing(record), *more)
@@ -81,7 +81,7 @@ class Loop(BlockVolumes):
             self._unfinished_file(record).touch(0o600)
 
     def _reserve(self, record: Record, stopped: Callable[[], bool]) -> bool:
-        """Reserve the image's space until it is stopped; whether all of it is reserved."""
+        """Reserve the image's space until `stopped` returns True; return whether all of it is reserved."""
         try:
             with self._backing(record).open("r+b") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -96,7 +96,7 @@ class Loop(BlockVolumes):
         return True
 
     def _finish(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Reserve the rest. If that fails, programs must get errors from the volume: what they write could be lost."""
+        """Reserve all space. If that fails, make the volume return errors: what programs write could be lost."""
         try:
             if self._reserve(record, stopped):
                 self._unfinished_file(record).unlink()
@@ -107,7 +107,7 @@ class Loop(BlockVolumes):
             raise
 
     def _unfinished_file(self, record: Record) -> Path:
-        """It exists until all of the space is reserved."""
+        """Return the file that exists until all space is reserved."""
         return self.home / f"{record.name}.unfinished"
 
     def _bring_up(self, record: Record) -> None:
@@ -120,7 +120,7 @@ class Loop(BlockVolumes):
             self._reservations[record.name].start()
 
     def _is_allocated(self, record: Record) -> bool:
-        """Whether all of the space is reserved, or will be."""
+        """Return whether all space is reserved, or a thread is reserving it."""
         reservation = self._reservations.get(record.name)
         return (reservation is not None and reservation.is_alive()) or not self._unfinished_file(record).exists()
 
@@ -142,12 +142,12 @@ class Loop(BlockVolumes):
             self.after(f"remove {image}")
 
     def _mount(self, record: Record, *options: str) -> None:
-        # The kernel removes the loop device with the mount: a crash leaves none.
+        # The kernel removes the loop device with the mount, so a crash leaves none behind.
         super()._mount(record, "loop", *self.format.options, *options)
-        # A trimmed volume would return blocks to the disk, where others could take them.
+        # Trimming the volume would return blocks to the disk, where others could take them.
         with suppress(OSError):
             Path(f"/sys/dev/block/{self._device_number(record)}/queue/discard_max_bytes").write_text("0")
-        with suppress(CommandFailed):  # it only saves memory: else every page is cached twice
+        with suppress(CommandFailed):  # it only saves memory: without it, every page is cached twice
             self._run("losetup", "--direct-io=on", self._device(record))
 
     def _backing(self, record: Record) -> Path:
@@ -172,14 +172,14 @@ class Loop(BlockVolumes):
         return replace(volume, ceiling=record.ceiling)  # the server that exposes the image enforces it
 
     def _free_bytes(self) -> int:
-        """Without what is still to be reserved."""
+        """Return the free bytes, less those still to be reserved."""
         return super()._free_bytes() - sum(self._image_bytes(record)[1] for record in self.list_records())
 
     def _occupied_bytes(self, record: Record) -> int:
         return sum(self._image_bytes(record))
 
     def _image_bytes(self, record: Record) -> tuple[int, int]:
-        """Bytes of the image that are reserved, and those that are not reserved yet."""
+        """Return the image's reserved bytes, and those that are not reserved yet."""
         with suppress(FileNotFoundError):
             status = self._backing(record).stat()
             allocated = status.st_blocks * 512

@@ -1,8 +1,8 @@
-"""A logical volume a volume, in a volume group given to Forebay or shared with others; the mark is a tag.
+"""Volumes as logical volumes, in a volume group that Forebay owns or shares. The mark is a tag.
 
-The tag is made in one step with the logical volume, so neither ever exists without the other. The blocks keep what
-the volume before left there. A file system hides that, but a client of the device itself could read it: so a volume
-that is to be exposed is filled with zeros first, by the disk itself if it can.
+LVM creates the tag and the logical volume in one step, so neither ever exists without the other. The blocks still hold
+the data of earlier volumes. A file system hides that data, but a client that reads the device could see it. So a volume
+that will be exposed is filled with zeros first, by the disk itself if it can.
 """
 
 import json
@@ -27,7 +27,7 @@ _GROUP = re.compile(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Lvm(BlockVolumes):
-    """`root/<name>` is where the logical volume `forebay.<name>` of the volume group is mounted."""
+    """The logical volume `forebay.<name>` of the volume group is mounted at `root/<name>`."""
 
     kind: ClassVar[str] = "lvm"
 
@@ -51,7 +51,7 @@ class Lvm(BlockVolumes):
 
     def write_mark(self, record: Record) -> None:
         tags = ("--addtag", _MARK, "--addtag", _format_details(record))
-        fresh = ("--yes", "--zero", "n", "--wipesignatures", "n")  # mkfs overwrites what it has to
+        fresh = ("--yes", "--zero", "n", "--wipesignatures", "n")  # mkfs overwrites what it must
         size = f"{self._gross_size(record.size)}b"
         self._run("lvcreate", "--quiet", *fresh, *tags, "--size", size, "--name", _lv_name(record), self.group)
 
@@ -62,12 +62,12 @@ class Lvm(BlockVolumes):
         return changed
 
     def remove_mark(self, record: Record) -> None:
-        # LVM itself ensures that nothing unmarked is removed.
+        # LVM selects by the mark, so it removes nothing else.
         ours = f"lv_name={_lv_name(record)} && lv_tags={{{_MARK}}}"
         self._run("lvremove", "--quiet", "--yes", "--select", ours, self.group)
 
     def _allocate_space(self, record: Record) -> None:
-        """The mark reserved it; but it may be inactive since the node started."""
+        """Activate the volume, which may be inactive since the node started. `write_mark` reserved its space."""
         if not self._backing(record).exists():
             self._run("lvchange", "--quiet", "--activate", "y", self._full_name(record))
 
@@ -79,7 +79,7 @@ class Lvm(BlockVolumes):
         super()._create(record)
 
     def _delete(self, record: Record) -> None:
-        """It is removed with the mark."""
+        """Do nothing: `remove_mark` removes the volume."""
 
     def _bring_up(self, record: Record) -> None:
         self._allocate_space(record)
@@ -111,7 +111,7 @@ class Lvm(BlockVolumes):
         return f"{self.group}/{_lv_name(record)}"
 
     def _read_rows(self, command: str, columns: str, what: str) -> list[dict[str, str]]:
-        # Not by `_run`: reading changes nothing, so a crash after it does not matter.
+        # Not by `_run`: reading changes nothing, so tests need not simulate a crash after it.
         query = (command, "--reportformat", "json", "--units", "b", "--nosuffix", "-o", columns, what)
         rows: list[dict[str, str]] = json.loads(run(query, timeout=self.timeout))["report"][0][columns[:2]]
         return rows

@@ -1,4 +1,4 @@
-"""The mounts of this node, and unmounting even while a program still uses the mount."""
+"""Lists the mounts of this node, and unmounts them even while programs use them."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 from forebay.act.command import CommandFailed
 from forebay.act.files import open_folder
 
-_SHUTDOWN = 0x8004587D  # the ioctl of ext4 and xfs after which every call fails
-_WITHOUT_LOG = 2  # do not write what is not on the disk yet
+_SHUTDOWN = 0x8004587D  # the ioctl after which every call to ext4 or xfs fails
+_WITHOUT_LOG = 2  # write nothing more to the disk
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mount: `device` is major:minor."""
+    """A mount; `device` is major:minor."""
 
     device: str
     point: Path
@@ -27,7 +27,7 @@ class Mount:
 
 
 def list_mounts() -> list[Mount]:
-    """All mounts that this process sees; later ones cover earlier ones."""
+    """List all mounts that this process sees; a later mount covers an earlier one at the same point."""
     return [_parse_mount(line) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 
@@ -43,27 +43,27 @@ def _parse_mount(line: str) -> Mount:
 
 
 def mounted_at(path: Path) -> Mount | None:
-    """The mount that is visible at `path`, if it is a mount point."""
+    """Return the visible mount at `path`, or None if it is not a mount point."""
     real = path.parent.resolve() / path.name
     return next((mount for mount in reversed(list_mounts()) if mount.point == real), None)
 
 
 def mounted_below(path: Path) -> list[Mount]:
-    """The mounts at `path` or anywhere inside it."""
+    """List the mounts at `path` or below it."""
     real = path.parent.resolve() / path.name
     return [mount for mount in list_mounts() if mount.point.is_relative_to(real)]
 
 
 def filesystem_of(path: Path) -> str:
-    """The type of the file system that holds the folder, `ext4` for example."""
+    """Return the type of the file system that holds the folder, such as `ext4`."""
     real = path.resolve()
-    held = [mount for mount in list_mounts() if real.is_relative_to(mount.point)]
-    # Of two mounts at one point the later one is visible, and max returns the first of equals.
-    return max(reversed(held), key=lambda mount: len(mount.point.parts)).filesystem if held else ""
+    above = [mount for mount in list_mounts() if real.is_relative_to(mount.point)]
+    # Of two mounts at one point, the later one is visible; `max` returns the first of equal items.
+    return max(reversed(above), key=lambda mount: len(mount.point.parts)).filesystem if above else ""
 
 
 def unmount(path: Path, run: Callable[..., str]) -> None:
-    """Unmount what is at `path` with `run`; programs that use it get errors from now on."""
+    """Unmount `path` with `run`. Programs that use it get errors from now on."""
     try:
         run("umount", path)
     except CommandFailed as error:
@@ -74,11 +74,11 @@ def unmount(path: Path, run: Callable[..., str]) -> None:
 
 
 def shut_down(path: Path, device: str) -> None:
-    """Make every call to the file system at `path` fail, if it is that of the device (major:minor).
+    """Make every call to the file system at `path` fail, if it is on the device (major:minor).
 
-    A job that outlives its grant must not go on writing to space that becomes another's.
+    A job that outlives its grant must not keep writing to space that another grant gets.
     """
-    with suppress(OSError), open_folder(path) as descriptor:  # one that cannot, or failed by itself, is only unmounted
+    with suppress(OSError), open_folder(path) as descriptor:  # other file systems, and failed ones, are only unmounted
         number = os.fstat(descriptor).st_dev
-        if f"{os.major(number)}:{os.minor(number)}" == device:  # else it was unmounted just now
+        if f"{os.major(number)}:{os.minor(number)}" == device:  # otherwise it has just been unmounted
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_LOG))

@@ -1,6 +1,6 @@
-"""An image or device through nbdkit: encrypted, and only for clients with the volume's key.
+"""Exposes images and devices through nbdkit, encrypted, to clients that have the volume's key.
 
-The hosts of the grant get the key; their addresses are not checked.
+The grant's hosts get the key; nbdkit does not check their addresses.
 """
 
 import secrets
@@ -23,16 +23,16 @@ from forebay.model.errors import BadInput
 _USER = "forebay"
 _START = 15.0  # seconds for a server to start, and for a device to appear
 _TIMEOUT = 30.0
-_GRACE = 2.0  # seconds for a server to end by itself, and for nbdfuse to end after it is unmounted
+_GRACE = 2.0  # seconds for a server to end by itself, and for nbdfuse to end after the unmount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NbdExposer:
-    """One nbdkit a volume, which ends with this process: an agent that restarts exposes again by the same plan.
+    """Runs one nbdkit per volume. It ends with this process; an agent that restarts exposes again by the same plan.
 
-    The system ends it with the thread that started it, so that thread must last. nbdkit itself reduces that signal to
-    a SIGTERM, and ends when its last client leaves: with clients it outlives an agent that was killed, and the next
-    agent ends it. `folder` holds the keys.
+    The kernel ends nbdkit with the thread that started it, so that thread must live on. nbdkit turns that signal into a
+    SIGTERM and ends when its last client leaves. So with clients it outlives a killed agent, and the next agent kills
+    it. `folder` holds the keys.
     """
 
     folder: Path
@@ -79,7 +79,7 @@ class NbdExposer:
             port = plan.settings["port"]
             return "" if child.code is None else f"ended with {child.code}; check whether port {port} is in use"
 
-        try:  # it writes its process id when it accepts connections
+        try:  # nbdkit writes its process id when it accepts connections
             await_ready("nbdkit", lambda: _read_text(ready), seconds=_START, find_error=find_error)
         except BaseException:
             self._end_child(plan.name)
@@ -103,15 +103,15 @@ class NbdExposer:
             child.stop(_GRACE)
 
     def _files(self, name: str) -> tuple[Path, Path]:
-        """The volume's key, and the process id of its server."""
+        """Return the file with the volume's key, and the file with its server's process id."""
         return self.folder / f"{name}.psk", self.folder / f"{name}.pid"
 
 
 @dataclass(frozen=True, slots=True)
 class NbdConnection:
-    """nbdkit connects with the volume's key, nbdfuse makes a file of that, and a loop device serves the file.
+    """Connects in three steps: nbdkit uses the volume's key, nbdfuse shows it as a file, a loop device serves the file.
 
-    The kernel's own client cannot use such keys, nor can nbdfuse. `folder` is the volume's own.
+    Neither the kernel's client nor nbdfuse can use such keys itself. Each connection needs its own `folder`.
     """
 
     options: ClassVar[tuple[str, ...]] = ("loop",)
@@ -151,7 +151,7 @@ class NbdConnection:
         """Start nbdfuse in the background: the kernel reads every block through it until it is unmounted."""
         settings, key = self.settings, self.folder / "key"
         _write_key(key, settings)
-        # An agent that restarts serves the same port and key again: `retry` waits a minute for that.
+        # An agent that restarts serves the same port and key again; `retry` waits a minute for it.
         client = (
             *("nbdkit", "--exit-with-parent", "--filter=retry", "nbd"),
             *(f"hostname={settings['address']}", f"port={settings['port']}", f"export={settings['export']}"),

@@ -1,7 +1,7 @@
-"""Volumes behind the kernel's NVMe target: a logical volume each, formatted, unmounted, with a subsystem of its own.
+"""Volumes behind the kernel's NVMe target: each is a formatted, unmounted logical volume with its own subsystem.
 
-Nobody can connect until an exposure allows hosts. The mark of the logical volume is its tag, that of the subsystem the
-volume's name in its NQN.
+No host can connect until an exposure allows it. The logical volume is marked by its tag, the subsystem by the volume's
+name in its NQN.
 """
 
 import re
@@ -20,14 +20,14 @@ from forebay.model.errors import BadInput
 
 CONFIGFS = Path("/sys/kernel/config/nvmet")
 PREFIX = "nqn.2025-01.io.forebay:"
-"""The NQN of a subsystem of Forebay's, before the volume's name; no other is ever changed."""
+"""The NQN of Forebay's subsystems, before the volume's name. Forebay never changes other subsystems."""
 _NQN = re.compile(r"nqn\.\d{4}-\d{2}\.[A-Za-z0-9.:_-]{1,200}")
 _START, _TIMEOUT = 15.0, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmeTarget:
-    """The kernel's target in configfs: a subsystem for each volume, with one namespace. Calls can be repeated."""
+    """The kernel's target in configfs, with one subsystem and namespace per volume. Repeated calls are harmless."""
 
     configfs: Path = CONFIGFS
     after: Callable[[str], None] = ignore_step
@@ -36,7 +36,7 @@ class NvmeTarget:
         return self.configfs / "subsystems" / f"{PREFIX}{name}"
 
     def add_device(self, name: str, device: Path) -> None:
-        """Make the volume's subsystem for the device; no host is allowed yet."""
+        """Create the volume's subsystem for the device. No host can connect yet."""
         if self.has_device(name, device):
             return
         self._make_folder(self.subsystem(name))
@@ -53,23 +53,23 @@ class NvmeTarget:
         return False
 
     def allowed_hosts(self, name: str) -> tuple[str, ...]:
-        """The NQNs of the hosts that can connect."""
+        """List the NQNs of the hosts that can connect."""
         folder = self.subsystem(name) / "allowed_hosts"
         return tuple(sorted(link.name for link in folder.iterdir())) if folder.is_dir() else ()
 
     def ports(self, name: str) -> list[Path]:
-        """The ports (folders of configfs) at which the volume's subsystem listens."""
+        """List the ports (folders of configfs) on which the volume's subsystem listens."""
         return [link.parent.parent for link in sorted(self.configfs.glob(f"ports/*/subsystems/{PREFIX}{name}"))]
 
     def close(self, name: str) -> None:
-        """Listen at no port, and allow no host."""
+        """Stop listening on all ports, and allow no host."""
         for port in self.ports(name):
             self._unlink(port / "subsystems" / f"{PREFIX}{name}")
         for host in self.allowed_hosts(name):
             self._unlink(self.subsystem(name) / "allowed_hosts" / host)
 
     def remove_device(self, name: str) -> None:
-        """Remove the volume's subsystem, in reverse order."""
+        """Close the volume's subsystem and remove it."""
         self.close(name)
         if (namespace := self._namespace(name)).is_dir():
             self._set(namespace / "enable", "0")
@@ -103,7 +103,7 @@ class NvmeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Nvmet(Lvm):
-    """A volume's `path` is the device. A client mounts it; its top belongs to the user."""
+    """A volume's `path` is its device. A client mounts it; the top folder belongs to the user."""
 
     kind: ClassVar[str] = "nvmet"
 
@@ -113,7 +113,7 @@ class Nvmet(Lvm):
     def check(self) -> None:
         super().check()
         if not (self.configfs / "subsystems").is_dir():
-            raise BadInput("nvmet volumes", "need the NVMe target; load it with modprobe nvmet, and mount configfs")
+            raise BadInput("nvmet volumes", "need the NVMe target; load it with modprobe nvmet and mount configfs")
 
     def _bring_up(self, record: Record) -> None:
         super()._bring_up(record)
@@ -133,10 +133,10 @@ class Nvmet(Lvm):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmeExposer(NvmeTarget):
-    """Puts a volume's subsystem on a port of the target, for the grant's hosts.
+    """Links a volume's subsystem to a port of the target, for the grant's hosts.
 
-    `port` is the number of Forebay's own port in configfs; it is removed with its last subsystem. `folder` holds the
-    mark of each host that Forebay added to the target: a file of its name.
+    `port` is the number of Forebay's port in configfs, which is removed with its last subsystem. `folder` holds a file
+    for each host that Forebay added to the target, as a mark.
     """
 
     folder: Path
@@ -151,7 +151,7 @@ class NvmeExposer(NvmeTarget):
                 raise BadRequest(f"host {host!r}", "is not a host NQN; see /etc/nvme/hostnqn on the client")
         subsystem = self.subsystem(volume.name)
         if not subsystem.is_dir():
-            raise BadInput(f"volume {volume.name}", "is of another kind; nvmet exposes volumes of kind nvmet only")
+            raise BadInput(f"volume {volume.name}", "has another kind; nvmet exposes only volumes of kind nvmet")
         where = {"transport": self.transport, "address": self.address, "service": str(self.service)}
         settings = {"nqn": subsystem.name, **where}
         return Exposure(name=volume.name, kind="nvmet", source=str(volume.path), hosts=hosts, settings=settings)
@@ -159,8 +159,8 @@ class NvmeExposer(NvmeTarget):
     def start(self, plan: Exposure) -> None:
         self._make_folder(self._port)
         family = "ipv6" if ":" in self.address else "ipv4"
-        wanted = {"trtype": self.transport, "adrfam": family, "traddr": self.address, "trsvcid": str(self.service)}
-        for attribute, value in wanted.items():
+        address = {"trtype": self.transport, "adrfam": family, "traddr": self.address, "trsvcid": str(self.service)}
+        for attribute, value in address.items():
             self._set(self._port / f"addr_{attribute}", value)
         subsystem = self.subsystem(plan.name)
         for host in plan.hosts:
@@ -195,7 +195,7 @@ class NvmeExposer(NvmeTarget):
 
 @dataclass(frozen=True, slots=True)
 class NvmeConnection:
-    """The kernel connects; the device is found by the name of its subsystem, as its number can be any."""
+    """Connects through the kernel. Finds the device by its subsystem's name, as its number can vary."""
 
     options: ClassVar[tuple[str, ...]] = ()
     settings: dict[str, str]
@@ -221,7 +221,7 @@ class NvmeConnection:
         return None
 
     def _find_device(self) -> Path | None:
-        """The first namespace: a volume has only one."""
+        """Return the device of the first namespace: a volume has only one."""
         if (subsystem := self._find_subsystem()) is None:
             return None
         devices = (self.devices / namespace.name for namespace in sorted(subsystem.glob("nvme*n*"))[:1])

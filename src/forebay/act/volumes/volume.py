@@ -1,4 +1,4 @@
-"""A volume, the record of a request for one, and the errors of making and releasing one."""
+"""A volume, the record of a request for one, and the errors of both."""
 
 import math
 import re
@@ -11,10 +11,10 @@ from forebay.model.units import format_size
 
 State = Literal["whole", "half"]
 Stage = Literal["begun", "making", "whole", "releasing", "unreadable"]
-"""`begun`: the mark itself is not in place yet, so nothing else of the volume exists."""
+"""`begun`: the mark is not in place yet, so nothing else of the volume exists."""
 _NAME = re.compile(r"[0-9a-f]{32}\.(0|[1-9][0-9]{0,5})")
-_MOST = 1 << 60  # bytes that no disk has: more is a slip of the pen
-_NOBODY = (1 << 32) - 1  # the id that chown takes for "leave it"
+_MOST = 1 << 60  # bytes; no disk is larger, so a larger size is a typing error
+_NOBODY = (1 << 32) - 1  # the id that makes chown leave the owner unchanged
 
 
 class BadRequest(BadInput):
@@ -22,7 +22,7 @@ class BadRequest(BadInput):
 
 
 class VolumeFailed(UserError):
-    """A volume that cannot be made or released; the message is one line, and the disk is unchanged."""
+    """A volume cannot be made or released. The message is one line, and the disk is unchanged."""
 
 
 class NoRoom(VolumeFailed):
@@ -34,41 +34,41 @@ class WrongOwner(VolumeFailed):
 
 
 class NotOurs(VolumeFailed):
-    """Something without Forebay's mark is where a volume is or would be; it was left unchanged."""
+    """Something without Forebay's mark is in the place of a volume. Forebay leaves it unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A volume as it is on the disk."""
+    """The state of a volume on the disk."""
 
     name: str
     size: int
     """Bytes that the user can write."""
     path: Path
-    """Where it is mounted; or its image or device, if it is not mounted on this node."""
+    """Its mount point; or its image or device, if it is not mounted on this node."""
     device: str = ""
     """Its block device, if it has one."""
     enforced: bool
-    """Whether the user cannot write more (or about one percent more, where overheads are not exact)."""
+    """Whether the disk stops the user at the size (or within about one percent, where overheads are not exact)."""
     state: State
-    """`half`: partly made, partly released, or not mounted since the node started; `make` or `release` ends that."""
+    """`half`: partly made or released, or not mounted since the node started; call `make` or `release`."""
     ceiling: float | None = None
     """Bytes per second, for reads and for writes; None: not limited."""
     uid: int
-    """Its owner; -1: its mark cannot be read."""
+    """Its owner; -1 if its mark is unreadable."""
     gid: int
     mode: int
     asked_ceiling: float
     """The ceiling that was requested; 0: none."""
     since: float = 0.0
-    """When it was begun, in seconds since 1970; 0: unknown."""
+    """When `make` began it, in seconds since 1970; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Forebay's mark of a volume: what was requested, and how far it got.
+    """Forebay's mark of a volume: the request and its stage.
 
-    Sizes in bytes, `ceiling` in bytes per second. Of an unreadable mark, only the name is known.
+    Sizes in bytes, `ceiling` in bytes per second. If the mark is unreadable, only the name is known.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Record:
 
 
 def is_name(name: str) -> bool:
-    """Whether it is a grant's id and a volume's number.
+    """Return whether the name consists of a grant's id and a volume's number.
 
     >>> is_name("00f3e7a1c4b25d8890a1b2c3d4e5f607.0")
     True
@@ -90,14 +90,14 @@ def is_name(name: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    """`name`, if it is valid."""
+    """Return the name; raise BadInput if it is invalid."""
     if not is_name(name):
         raise BadInput(f"volume {name[:80]!r}", "is not a volume name (32 hexadecimal digits, a dot, a number)")
     return name
 
 
 def check_request(name: str, size: int, uid: int, gid: int, mode: int, ceiling: float | None) -> Record:
-    """The record of a new volume; raises BadRequest for what is impossible on every disk."""
+    """Return the record of a new volume. Raise BadRequest if no disk can satisfy the request."""
     where = f"volume {check_name(name)}"
     if not isinstance(size, int) or not 0 < size <= _MOST:
         raise BadRequest(where, f"size must be from 1 byte to {format_size(_MOST)}, not {size!r}")

@@ -1,10 +1,10 @@
-"""The life of a volume, the same for every kind: first its mark, then its parts, then the stage `whole`; and backwards.
+"""The life cycle of every volume: first the mark, then the volume itself, then the stage `whole`; and in reverse.
 
-A crash leaves a mark at every point, so the next agent knows that the parts beside it are Forebay's. A volume that
-never became whole holds nothing of value and is made again; a whole one is never formatted again, only brought up.
+A crash at any point leaves a mark, so the next agent knows that Forebay made what is beside it. A volume that never
+became whole holds no user data and is made again; a whole volume is never formatted again, only brought up.
 
-The mark is a small file beside the volumes, unless a kind has a better place. The stage is the ending of the file's
-name: changing it needs no space, so a full disk can be emptied.
+The mark is a small file beside the volumes, unless a kind has a better place. The suffix of the file's name is the
+stage: a change of stage needs no space, so a full disk can be emptied.
 """
 
 import json
@@ -37,38 +37,38 @@ from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_size
 
 HOME = ".forebay"
-"""The folder in a disk's root that holds the marks and whatever users need not see. Only root can enter it."""
+"""The folder in a disk's root that holds marks and files that users need not see. Only root can enter it."""
 PLACED: tuple[Stage, ...] = ("making", "whole", "releasing")
 _LONGEST = 200  # characters of a path that an error repeats: users can create longer ones
 
 
 def ignore_step(_step: str) -> None:
-    """Outside tests, nothing is done after a step."""
+    """Do nothing after a step; tests simulate crashes there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Volumes(ABC):
-    """The volumes on one disk. `root` is the folder in which users find them, one entry a volume.
+    """The volumes on one disk. Users find them in the folder `root`, one entry per volume.
 
-    The caller makes sure that no two calls work on one name at the same time.
+    The caller ensures that no two calls work on one volume at the same time.
     """
 
     kind: ClassVar[str]
     enforces: ClassVar[bool] = True
-    """Whether users cannot write more than the size of a volume."""
+    """Whether the disk stops users at the size of a volume."""
 
     root: Path
     timeout: float = 60.0
-    """Seconds that each outside command may take."""
+    """The time limit of each command, in seconds."""
     after: Callable[[str], None] = ignore_step
     """Called after each step; a test that raises here leaves everything as a crash would."""
 
     def make(
         self, name: str, size: int, *, uid: int, gid: int, mode: int = 0o700, ceiling: float | None = None
     ) -> Volume:
-        """A volume into which `uid` can write `size` bytes; an existing one, if its request was the same.
+        """Make a volume of `size` bytes for `uid`, or return the existing one if its request was the same.
 
-        A volume that a crash left half made is completed. After a failure, nothing is left behind.
+        Complete a volume that a crash left half made. After a failure, leave nothing behind.
         """
         wanted = check_request(name, size, uid, gid, mode, ceiling)
         with wrap_errors(name):
@@ -84,28 +84,28 @@ class Volumes(ABC):
             if replace(known, stage=wanted.stage) != wanted:
                 existing = f"{known.size} bytes for {known.uid}:{known.gid} with mode {known.mode:o}"
                 reason = f"exists and differs from the request: {existing}, ceiling {known.ceiling}"
-                raise BadInput(f"volume {name}", reason)
+                raise BadInput(f"volume {name}", f"{reason}; release it first")
             return self._complete(known)
 
     def find(self) -> list[Volume]:
-        """Everything on this disk that carries Forebay's mark, by name, including half-made volumes."""
+        """List all volumes on this disk that carry Forebay's mark, by name, including half-made ones."""
         with wrap_errors():
             return [self._describe(record) for record in self.list_records()]
 
     def release(self, name: str) -> None:
-        """Remove all of the volume and nothing else, if it exists. Programs lose the files that they have open."""
+        """Remove the volume, if it exists, and nothing else. Programs lose the files that they have open."""
         with wrap_errors(check_name(name)):
             for record in self.list_records():
                 if record.name == name:
                     self._remove(record)
 
     def usable(self) -> int:
-        """Bytes that can be granted on this disk in all, including those granted already."""
+        """Return the bytes that this disk can grant in total, including those granted already."""
         with wrap_errors():
             return self._net_size(self._free_bytes() + sum(map(self._occupied_bytes, self.list_records())))
 
     def path(self, name: str) -> Path:
-        """Where the user finds the volume."""
+        """Return where the user finds the volume."""
         return self.root / name
 
     @property
@@ -116,8 +116,8 @@ class Volumes(ABC):
         self._check_vacant(record)
         gross, left = self._gross_size(record.size), self._free_bytes()
         if gross > left:
-            needed, free = f"{format_size(gross)} with the overhead of the file system", format_size(max(left, 0))
-            raise NoRoom(f"volume {record.name}: not enough space in {self.root}: {needed} needed, {free} left")
+            needed = f"needs {format_size(gross)} with file system overhead, {format_size(max(left, 0))} free"
+            raise NoRoom(f"volume {record.name}: not enough space in {self.root}: {needed}. Release grants there")
         try:
             self.write_mark(record)
         except (OSError, UserError):
@@ -141,15 +141,15 @@ class Volumes(ABC):
         return self._describe(record)
 
     def _undo(self, record: Record, error: UserError, fresh: bool) -> UserError:
-        """Undo what was begun; the error to raise. A whole volume keeps what the user wrote."""
+        """Undo an incomplete `make` and return the error to raise. A whole volume keeps the user's data."""
         try:
             if fresh:
                 self._remove(self.read_record(record.name) or record)  # its stage may have changed
             else:
                 self._take_down(record)
         except (OSError, UserError) as second:
-            if describe_error(second) != str(error):  # else undoing failed for the same reason
-                return VolumeFailed(f"{error}; parts of it are left behind: {describe_error(second)}")
+            if describe_error(second) != str(error):  # otherwise undoing failed for the same reason
+                return VolumeFailed(f"{error}; its cleanup failed, too: {describe_error(second)}; release it again")
         return error
 
     def _remove(self, record: Record) -> None:
@@ -177,14 +177,14 @@ class Volumes(ABC):
         return volume
 
     def _run(self, *argv: str | Path, seconds: float = 0.0) -> str:
-        """Run a command, which may take `seconds` longer than others; its output."""
+        """Run a command, which may take `seconds` longer than others, and return its output."""
         command = [str(word) for word in argv]
         output = run(command, timeout=self.timeout + seconds)
         self.after(format_command(command))
         return output
 
     def _hand_over(self, record: Record) -> None:
-        """Give the top of the volume to the user, with its mode, and write that to the disk."""
+        """Give the volume's top folder to the user, with its mode, and wait until that is on the disk."""
         with open_folder(self.path(record.name), os.O_NOFOLLOW) as descriptor:
             try:
                 os.fchown(descriptor, record.uid, record.gid)
@@ -197,7 +197,7 @@ class Volumes(ABC):
         self.after(f"chmod {record.name}")
 
     def _net_size(self, gross: int) -> int:
-        """Bytes that can be granted on `gross` bytes of disk: as one volume, less a part in 50 for more than one."""
+        """Return the bytes that `gross` bytes of disk can grant as one volume, less 1/50 for overhead of several."""
 
         def size_taken(size: int) -> int:
             try:
@@ -209,7 +209,7 @@ class Volumes(ABC):
         return largest if largest > 0 and size_taken(largest) else 0
 
     def _check_root(self, *commands: str) -> None:
-        """Raise BadInput unless the folder exists, only its owner can change it, and root can run the commands."""
+        """Raise BadInput unless `root` exists, only its owner can change it, and root can run the commands."""
         if commands and os.geteuid() != 0:
             raise BadInput(f"{self.kind} volumes", "need root; run the agent as root")
         for command in commands:
@@ -219,12 +219,12 @@ class Volumes(ABC):
             raise BadInput(str(self.root), "is not a folder; create it, owned by the user who runs the agent")
         status = self.root.stat()
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise BadInput(str(self.root), "must belong to the user who runs the agent, and be writable by nobody else")
+            raise BadInput(str(self.root), "must belong to the user who runs the agent and be writable by nobody else")
 
     # The mark.
 
     def list_records(self) -> list[Record]:
-        """Every mark, by name."""
+        """Return all marks, by name."""
         if not self.home.is_dir():
             return []
         names = {file.stem for stage in ("begun", *PLACED) for file in self.home.glob(f"*.{stage}")}
@@ -237,7 +237,7 @@ class Volumes(ABC):
         return None
 
     def write_mark(self, record: Record) -> None:
-        """Write the mark to the disk, whole or not at all: the first step."""
+        """Write the mark to the disk atomically: the first step."""
         self.home.mkdir(mode=0o700, exist_ok=True)
         fields = {key: value for key, value in asdict(record).items() if key != "stage"}
         write_synced(self._mark_file(record.name, "begun"), json.dumps(fields), 0o600)
@@ -264,45 +264,45 @@ class Volumes(ABC):
     # What differs from kind to kind.
 
     def check(self) -> None:
-        """Raise an error, in one line, unless this kind works here."""
+        """Raise BadInput unless this kind of volume works here."""
         self._check_root()
 
     def _check_vacant(self, record: Record, *more: Path) -> None:
-        """Raise NotOurs if anything is where the new volume would be."""
+        """Raise NotOurs if something is in the place of the new volume."""
         for place in filter(os.path.lexists, (self.path(record.name), *more)):
-            raise NotOurs(f"{place}: exists and does not carry Forebay's mark; it was left unchanged")
+            raise NotOurs(f"{place}: exists without Forebay's mark, so Forebay left it unchanged; move it away")
 
     @abstractmethod
     def _create(self, record: Record) -> None:
-        """Make everything that outlives a restart of the node; nothing of it exists yet."""
+        """Create everything that survives a restart of the node. Nothing of it exists yet."""
 
-    def _bring_up(self, record: Record) -> None:  # noqa: B027 - of some kinds, a restart takes nothing away
-        """Make what a restart of the node takes away; some or all of it may exist."""
+    def _bring_up(self, record: Record) -> None:  # noqa: B027 - some kinds lose nothing at a restart
+        """Create what a restart of the node removes. Some or all of it may exist."""
 
     def _take_down(self, record: Record) -> None:
-        """Undo `_bring_up`, as far as it got. What others mounted inside must be unmounted first, and not by us."""
+        """Undo `_bring_up`, complete or not. Raise NotOurs if others have mounted something inside."""
         for mount in mounted_below(self.path(record.name)):
             raise foreign_mount(mount)
 
     @abstractmethod
     def _delete(self, record: Record) -> None:
-        """Undo `_create`, as far as it got."""
+        """Undo `_create`, complete or not."""
 
     @abstractmethod
     def _is_up(self, record: Record) -> bool: ...
 
     @abstractmethod
     def _gross_size(self, size: int) -> int:
-        """Bytes of the disk that a volume of `size` bytes takes."""
+        """Return the bytes of disk that a volume of `size` bytes takes."""
 
     def _free_bytes(self) -> int:
-        """Bytes of the disk that nothing uses."""
+        """Return the bytes of disk that are free."""
         status = os.statvfs(self.root)
         return status.f_bavail * status.f_frsize
 
     @abstractmethod
     def _occupied_bytes(self, record: Record) -> int:
-        """Bytes of the disk that the volume uses, written or not."""
+        """Return the bytes of disk that the volume uses, written or not."""
 
 
 def foreign_mount(mount: Mount) -> NotOurs:
@@ -327,7 +327,7 @@ def wrap_errors(name: str = "") -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """The error in one line, with its path."""
+    """Describe the error in one line, with its path."""
     if not isinstance(error, OSError):
         return str(error)
     return f"{str(error.filename)[:_LONGEST]}: {why(error)}" if error.filename else why(error)

@@ -79,7 +79,7 @@ def test_a_folder_in_the_way_is_not_touched_and_told(
 
     monkeypatch.setattr(Directory, "_check_vacant", in_the_way)
     found = ended(service, service.ask(10**6)["id"], "failed")
-    assert "does not carry Forebay's mark" in found["because"]
+    assert "exists without Forebay's mark" in found["because"]
     assert (tmp_path / "d" / f"{found['id']}.0").is_dir()
 
 
