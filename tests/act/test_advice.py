@@ -152,7 +152,7 @@ def test_files_of_their_own_are_left_to_the_file_system_to_spread(store: Store) 
     fill(store, run(1, "each", shared_bytes=0), run(2, "one", shared_bytes=0, io_procs=1), run(3, "all"))
     each, one, every = (ask(store, app, job=app) for app in ("each", "one", "all"))
     assert (each.layout.start, each.striping.targets) == (ANY, ())
-    assert "the first target is left to the file system: its processes have a file each" in each.notes[0]
+    assert "each process writes its own file, so the file system chooses the first target" in each.notes[0]
     assert "-i" not in each.command
     assert one.layout.start >= 0
     assert every.layout.start >= 0
@@ -438,7 +438,7 @@ def test_what_a_new_file_shows_is_decided_again(store: Store, pretend: Pretend) 
     targets, folder = system.system.targets(), system.folder("run")
     advice = advise(store, asked, find("stripe", "dca-io"), system.system, targets, apply_to=folder)
     assert (advice.outcome, advice.layout.count) == ("applied", 7)
-    assert advice.notes[-1] == "target 3 excluded: a new file could not get it"
+    assert advice.notes[-1] == "target 3 excluded: accepts no new file"
     assert [row["outcome"] for row in remembered(store)] == ["refused", "applied"]
     assert 3 not in leases(store)
 

@@ -67,12 +67,12 @@ def test_a_command_that_is_missing_is_the_users_to_mend() -> None:
 
 def test_a_file_that_is_no_command_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "lfs").write_text("not a program")
-    with pytest.raises(CommandFailed, match=r"lfs: cannot be started: permission denied$"):
+    with pytest.raises(CommandFailed, match=r"lfs: cannot start the command: permission denied$"):
         run((str(tmp_path / "lfs"),), timeout=LONG)
 
 
 def test_a_name_that_no_command_can_be_given_is_one_line() -> None:
-    with pytest.raises(CommandFailed, match=r"cannot be started: embedded null byte$"):
+    with pytest.raises(CommandFailed, match=r"cannot start the command: embedded null byte$"):
         run(("lfs", "a\0b"), timeout=LONG)
 
 
@@ -142,7 +142,7 @@ def test_what_hangs_is_not_started_again_until_it_has_ended(tmp_path: Path) -> N
     waiting = ("sh", "-c", f"echo >> '{starts}'; read x < '{end}'")
     with pytest.raises(CommandHangs, match="cannot be stopped"):
         run(waiting, timeout=0.01)
-    with pytest.raises(CommandHangs, match=r"not started: process \d+ still hangs in the same command"):
+    with pytest.raises(CommandHangs, match=r"not started: process \d+ runs the same command and still hangs"):
         run(waiting, timeout=LONG)
     end.write_text("now\n")
     command._stuck[waiting].wait(LONG)

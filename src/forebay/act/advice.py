@@ -1,4 +1,4 @@
-"""A layout for the next run of an application: decided, recorded and applied."""
+"""Decides, records and applies a layout for the next run of an application."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
@@ -20,7 +20,7 @@ from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, Layout, Target
 
-SEEN_RUNS = 200  # of an application, the newest: a policy sees no more
+SEEN_RUNS = 200  # the newest runs of an application; a policy sees no others
 _MOST_LISTED = 10  # excluded targets that a note lists
 
 
@@ -35,14 +35,14 @@ class JobRequest:
     job: str | None = None
     until: float = 0.0
     system: str = "default"
-    """Whose leases these are: each file system has its own."""
+    """The name under which leases are kept: each file system has its own."""
     filesystem: str | None = None
-    """Where the file system is mounted: only runs there count. None: all runs count."""
+    """The file system's mount point: only runs there count. None: all runs count."""
 
     def decision_row(
         self, policy: str, phase: str, layout: tuple[int, int, int], because: str, outcome: str, **where: str | None
     ) -> dict[str, object]:
-        """A row for the history: a decision on this job. The layout is count, size and first target."""
+        """Return the history row for a decision on this job. The layout is count, size and first target."""
         job = {"time": self.now, "job": self.job, "app": self.app, "nprocs": self.nprocs}
         stripes = dict(zip(("stripe_count", "stripe_size", "stripe_offset"), layout, strict=True))
         return {**job, "policy": policy, "phase": phase, **stripes, "because": because, "outcome": outcome, **where}
@@ -56,7 +56,7 @@ def build_view(
     targets: Sequence[Target],
     loads: Sequence[Load],
 ) -> StripeView:
-    """The view; targets count as used by what `loads` say and by leases, but not by the job itself."""
+    """Build the policy's view. Jobs in `loads` and in leases count as users of a target; the job itself does not."""
     leases = jobs_by_target(connection, request.system, request.now)
     leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in leases.items()]
     others = [replace(load, jobs=load.jobs - {request.job}) for load in (*loads, *leased)]
@@ -82,33 +82,33 @@ def build_view(
 
 
 def _latest_run(past: Sequence[Past], nprocs: int) -> Past | None:
-    """The run that shows how files are used: the newest that moved anything.
+    """Return the run that shows how the application uses files: the newest one that moved data.
 
-    Runs with this number of processes come first, as the same program may share a file among many processes and not
-    among few; then runs with a whole log.
+    Runs with this number of processes come first: a program may share a file among many processes but not among few.
+    Runs with a complete log come next.
     """
     moved = [run for run in past if run.io_bytes > 0]
     return max(reversed(moved), key=lambda run: (run.processes == nprocs, not run.partial), default=None)
 
 
 def _run_with_largest_files(past: Sequence[Past], nprocs: int) -> Past | None:
-    """Of the runs with this number of processes, if there are any."""
+    """Prefer runs with this number of processes."""
     sized = [run for run in past if run.file_size]
-    alike = [run for run in sized if run.processes == nprocs] or sized
-    return max(alike, key=lambda run: run.file_size or 0, default=None)
+    candidates = [run for run in sized if run.processes == nprocs] or sized
+    return max(candidates, key=lambda run: run.file_size or 0, default=None)
 
 
 def has_file_per_process(view: StripeView) -> bool:
-    """As in its latest run; for a new application, as in most runs of others with this number of processes."""
+    """Judge by the latest run; for a new application, by most runs of others with this number of processes."""
     if view.shared_file is not None:
         return not view.shared_file and (view.io_processes or view.processes) > 1
-    shared = sum(alike.runs for alike in view.peers if alike.shared_file)
-    return view.processes > 1 and 2 * shared <= sum(alike.runs for alike in view.peers)
+    shared = sum(peers.runs for peers in view.peers if peers.shared_file)
+    return view.processes > 1 and 2 * shared <= sum(peers.runs for peers in view.peers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The decision as the file system can have it, and the command that applies it."""
+    """A decision, adapted to the file system, and the command that applies it."""
 
     request: JobRequest
     policy: str
@@ -122,9 +122,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class ChosenFileSystem:
-    """The mount point of the file system that advice is about; None if the history knows of none.
+    """The mount point of the file system that advice is for; None if the history has no file system.
 
-    `because` is the reason, if there are several and nobody named one.
+    `because` explains the choice if the history has several and the user named none.
     """
 
     mount: str | None
@@ -132,20 +132,20 @@ class ChosenFileSystem:
 
 
 def recorded_mount(settings: Settings) -> str | None:
-    """The file system that settings describe, as the history names it; None if they do not say."""
+    """Return the history's name for the file system of the settings; None if the settings have no mount point."""
     if settings.kind == "forebay":
         return FORWARDED
     return None if settings.mount is None else str(settings.mount)
 
 
 def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | None) -> ChosenFileSystem:
-    """The one that is named or that holds `folder`; else the one of the application's last run, or of most runs."""
+    """Choose the named file system or the one that holds `folder`; else that of the last run, or of most runs."""
     with store.reading() as connection:
         known = [mount for mount, _, _ in filesystem_sums(connection) if mount]
         last = last_filesystem(connection, app)
     if named is not None:
-        unseen = f"the history has no run on {named}; it has runs on {', '.join(known[:5])}"
-        return ChosenFileSystem(named, unseen if known and named not in known else "")
+        unknown = f"the history has no run on {named}; it has runs on {', '.join(known[:5])}"
+        return ChosenFileSystem(named, unknown if known and named not in known else "")
     resolved = folder and folder.resolve()
     levels = (resolved, *resolved.parents) if resolved else ()
     holder = next((str(path) for path in levels if str(path) in known), None)
@@ -157,7 +157,7 @@ def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | 
 
 
 def known_targets(store: Store, filesystem: str | None = None) -> tuple[Target, ...]:
-    """As many targets as runs in the history have used."""
+    """Return all targets up to the highest one that a run in the history used."""
     with store.reading() as connection:
         highest = highest_target(connection, filesystem)
     if highest is None:
@@ -166,9 +166,9 @@ def known_targets(store: Store, filesystem: str | None = None) -> tuple[Target, 
 
 
 def check_usable(targets: Sequence[Target], name: str) -> None:
-    """Raise BadInput if no target is usable; `name` is the file system's."""
+    """Raise BadInput if no target is usable. `name` is the name of the file system."""
     if not any(t.usable for t in targets):
-        raise BadInput(name, f"no target is usable now: {'; '.join(_exclusion_notes(targets)) or 'there is none'}")
+        raise BadInput(name, f"no usable target: {'; '.join(_exclusion_notes(targets)) or 'it has no targets'}")
 
 
 def advise(
@@ -183,11 +183,11 @@ def advise(
     shadow: bool = False,
     more_tries: int = 2,
 ) -> Advice:
-    """Decide, and lease the targets to the job in the same transaction, so that no other job gets them meanwhile.
+    """Decide, and lease the targets to the job in the same transaction, so that no other job can take them.
 
-    With `apply_to`, set the layout on that folder; if the file system refuses, the job keeps no lease. Sometimes only
-    the first new file shows that a target is drained or full: then decide again without it. With `shadow`, only
-    decide and record. With neither of these, nor a job, record nothing.
+    With `apply_to`, set the layout of that folder; if the file system refuses it, release the lease. If the first new
+    file shows that a target is drained or full, decide again without that target. With `shadow`, only decide and
+    record. Without a job, `apply_to` and `shadow`, record nothing.
     """
     is_question = not (request.job or apply_to or shadow)
     with store.reading() if is_question else store.writing() as connection:
@@ -223,25 +223,25 @@ def advise(
             if request.job:
                 release_targets(connection, request.job, request.system)
         lost = error.lost if isinstance(error, LayoutRefused) else ()
-        left = exclude_targets(targets, dict.fromkeys(lost, "a new file could not get it"))
-        if not more_tries or not lost or not any(t.usable for t in left):
+        remaining = exclude_targets(targets, dict.fromkeys(lost, "accepts no new file"))
+        if not more_tries or not lost or not any(t.usable for t in remaining):
             raise
     else:
         with store.writing() as connection:
             set_outcome(connection, decision, "applied")
         return replace(advice, outcome="applied")
-    return advise(store, request, policy, files, left, loads, apply_to=apply_to, more_tries=more_tries - 1)
+    return advise(store, request, policy, files, remaining, loads, apply_to=apply_to, more_tries=more_tries - 1)
 
 
 def _free_first_target(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:
-    """Leave the first target to the file system if each process has a file of its own.
+    """Let the file system choose the first target if each process writes its own file.
 
-    The first target of a folder is that of every file in it, so all files would be on the same targets.
+    A folder's first target is the first target of every file in it, so all files would use the same targets.
     """
     if striping.layout.start == ANY or not has_file_per_process(view):
         return striping, ()
-    known = "its processes have" if view.shared_file is not None else "as far as one can tell, its processes have"
-    note = f"the first target is left to the file system: {known} a file each, and all would begin on the same one"
+    writes = "writes" if view.shared_file is not None else "probably writes"
+    note = f"each process {writes} its own file, so the file system chooses the first target of each file"
     return replace(striping, layout=replace(striping.layout, start=ANY), targets=(), where=""), (note,)
 
 

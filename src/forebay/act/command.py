@@ -1,4 +1,4 @@
-"""The one place that starts processes: a command, its output, and an end to it when it hangs."""
+"""Runs commands, reads their output, and stops commands that hang. Only this module starts processes."""
 
 import ctypes
 import os
@@ -15,16 +15,16 @@ from typing import Any, Literal
 
 from forebay.model.errors import UserError, why
 
-_LONGEST = 300  # characters of a command's own message that an error repeats
-_GRACE = 1.0  # seconds for a killed command to end; one that hangs inside the kernel may never end
+_LONGEST = 300  # characters of a command's message that an error repeats
+_GRACE = 1.0  # seconds for a killed command to end; a command that hangs in the kernel may never end
 
 
 class CommandFailed(UserError):
-    """A command that is missing, hangs or fails; the message is one line with the command's own reason."""
+    """A command is missing, hangs or fails. The message is one line with the reason that the command gave."""
 
 
 class CommandHangs(CommandFailed):
-    """A command that did not end in time; `out` is what it had printed until then."""
+    """A command did not end in time. `out` is its output up to then."""
 
     def __init__(self, message: str, out: str = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CommandHangs(CommandFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """A command that has ended, well or not."""
+    """A command that has succeeded or failed."""
 
     argv: tuple[str, ...]
     code: int
@@ -42,7 +42,7 @@ class Completed:
 
     @property
     def reason(self) -> str:
-        """What the command says of its failure, in one line.
+        """The reason that the command gives for its failure, in one line.
 
         >>> Completed(argv=("lfs",), code=22, out="", err="\\nerror: bad stripe_size\\nusage: ...").reason
         'error: bad stripe_size'
@@ -53,13 +53,13 @@ class Completed:
         return "no reason given"
 
     def error(self) -> CommandFailed:
-        """The failure as an error."""
+        """Describe the failure as an error."""
         end = f"exit {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
         return CommandFailed(f"{format_command(self.argv)}: {self.reason} ({end})")
 
 
 def format_command(argv: Sequence[str]) -> str:
-    """The command as one would type it.
+    """Format the command as a user would type it.
 
     >>> format_command(("lfs", "setstripe", "-c", "8", "/scratch/my data"))
     "lfs setstripe -c 8 '/scratch/my data'"
@@ -68,7 +68,7 @@ def format_command(argv: Sequence[str]) -> str:
 
 
 def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
-    """Run the command and return its output; an exit status other than 0 is an error. `timeout` in seconds."""
+    """Run the command and return its output; raise CommandFailed if its exit status is not 0. `timeout` in seconds."""
     completed = run_unchecked(argv, timeout=timeout, errors=errors)
     if completed.code:
         raise completed.error()
@@ -76,15 +76,15 @@ def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
 
 
 def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> Completed:
-    """Run the command to its end, whatever its exit status; stop it after `timeout` seconds.
+    """Run the command, whatever its exit status; stop it after `timeout` seconds.
 
-    A command that hangs inside the kernel cannot be stopped. It is abandoned and remembered: while it hangs, the same
-    command is not started again, as it would hang too. `errors` says how to decode bytes that are not UTF-8. If this
-    process is killed meanwhile, the system ends the command too.
+    Nothing can stop a command that hangs in the kernel. This function abandons it and does not start the same command
+    again while it hangs. `errors` says how to decode bytes that are not UTF-8. If this process is killed, the kernel
+    kills the command too.
     """
     if (earlier := _stuck.get(tuple(argv))) and earlier.poll() is None:
         raise CommandHangs(
-            f"{format_command(argv)}: not started: process {earlier.pid} still hangs in the same command"
+            f"{format_command(argv)}: not started: process {earlier.pid} runs the same command and still hangs"
         )
     _stuck.pop(tuple(argv), None)
     environment = os.environ | {"LC_ALL": "C"}
@@ -104,17 +104,17 @@ def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace
 
 _stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}  # commands that no signal ends, by their arguments
 inherited_descriptors: set[int] = set()
-"""They stay open in all later commands, so that a lock on one lasts until the last command has ended.
+"""Descriptors that stay open in all later commands, so that a lock on one lasts until the last command has ended.
 
-A killed process is not gone at once: it may still be in the middle of a write to a disk.
+A killed process does not end at once: it may still be writing to a disk.
 """
 
 
 class Child:
-    """A process beside this one, which the system ends with it. Call `stop`, or wait until `code` is not None."""
+    """A child process, which the kernel kills if this process ends. Call `stop`, or wait until `code` is not None."""
 
     def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
-        """Start it. Its output can be read from `out`; its errors go where ours go, unless it is `quiet`."""
+        """Start it. Read its output from `out`; its stderr is this process's stderr, or nothing if `quiet`."""
         self.argv = tuple(argv)
         self._process = _start(argv, stderr=subprocess.DEVNULL if quiet else None)
 
@@ -124,7 +124,7 @@ class Child:
 
     @property
     def out(self) -> int:
-        """The descriptor from which its output can be read."""
+        """The descriptor to read its output from."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
@@ -134,7 +134,7 @@ class Child:
         return self._process.poll()
 
     def await_ready(self, seconds: float) -> Literal["ready", "late", "ended"]:
-        """Wait until it prints that it is ready; `late` if it prints nothing for so long."""
+        """Wait until it prints that it is ready. Return `late` if it prints nothing for `seconds`."""
         printed = b""
         while b"ready" not in printed:
             if not select.select([self.out], [], [], seconds)[0]:
@@ -150,18 +150,18 @@ class Child:
             self._process.send_signal(number)
 
     def stop(self, grace: float) -> None:
-        """Ask it to end, and kill it with all that it started after `grace` seconds."""
+        """Ask it to end. After `grace` seconds, kill it and every process that it started."""
         self.signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         if not _stop(self._process, self.argv):
-            self._process.returncode = -signal.SIGKILL  # it is never waited for again
+            self._process.returncode = -signal.SIGKILL  # so that nothing waits for it again
         if self._process.stdout:
             self._process.stdout.close()
 
 
 def end_orphan(file: Path, grace: float = 0.0) -> None:
-    """End a process that an earlier run left behind, after `grace` seconds; its id is in `file`, an argument of it."""
+    """Kill a process that an earlier run left behind, after `grace` seconds. `file` has its id and is its argument."""
     with suppress(OSError, ValueError, OverflowError):
         pid = int(file.read_text())
         process = os.pidfd_open(pid)
@@ -175,10 +175,10 @@ def end_orphan(file: Path, grace: float = 0.0) -> None:
 
 
 def run_within(seconds: float, work: Callable[[], None], *, grace: float = _GRACE) -> str:
-    """Do the work in a process of its own; return why it failed, or nothing.
+    """Do the work in a child process; return why it failed, or "".
 
-    After `seconds` it is interrupted as by Ctrl-C, so that it can undo what it began, then killed. A file system that
-    hangs holds a process inside the kernel, where no signal reaches it, so nothing may wait for it.
+    After `seconds`, send it SIGINT as Ctrl-C does, so that it can undo its changes; then kill it. A file system that
+    hangs blocks a process in the kernel, where no signal reaches it, so nothing must wait for the process.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -206,7 +206,7 @@ def _has_ended(watch: int, seconds: float) -> bool:
 
 
 def _run_child(work: Callable[[], None]) -> None:
-    """Do the work in the child; never returns."""
+    """Do the work in the child process. Never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent may ignore it
@@ -227,18 +227,18 @@ _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.
 
 def _end_with_parent(parent: int) -> Callable[[], None]:
     def prepare() -> None:
-        for number in _ENDING:  # a background job ignores some of them, and children inherit that
+        for number in _ENDING:  # a background job ignores some of these signals, and its children inherit that
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _prctl(_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the prctl
+        if os.getppid() != parent:  # the parent ended before the prctl
             os._exit(1)
 
     return prepare
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A process that can be abandoned: the end of the block does not wait for one that cannot be killed."""
+    """A process that can be abandoned: the end of a `with` block does not wait for it."""
 
     def __exit__(self, *_: object) -> None:
         for pipe in (self.stdout, self.stderr):
@@ -252,21 +252,21 @@ def _start(argv: Sequence[str], **options: Any) -> _Process:
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # so that what the command starts can be stopped with it
+            start_new_session=True,  # so that a signal to the group also stops the command's children
             preexec_fn=_end_with_parent(os.getpid()),
             **options,
         )
     except FileNotFoundError:
         raise CommandFailed(f"{argv[0]}: command not found; install it or add its folder to PATH") from None
     except OSError as error:
-        raise CommandFailed(f"{argv[0]}: cannot be started: {why(error)}") from None
+        raise CommandFailed(f"{argv[0]}: cannot start the command: {why(error)}") from None
     except ValueError as error:  # a name with a zero byte in it
-        raise CommandFailed(f"{format_command(argv)}: cannot be started: {error}") from None
+        raise CommandFailed(f"{format_command(argv)}: cannot start the command: {error}") from None
 
 
 def _stop(process: _Process, argv: Sequence[str]) -> bool:
-    """Kill it and all that it started; False if no signal ends it, and then it is remembered."""
-    with suppress(ProcessLookupError, PermissionError):  # it ended just now, or runs as another user
+    """Kill it and every process that it started. If no signal ends it, remember it and return False."""
+    with suppress(ProcessLookupError, PermissionError):  # it has just ended, or runs as another user
         os.killpg(process.pid, signal.SIGKILL)
     try:
         process.wait(_GRACE)

@@ -1,4 +1,4 @@
-"""Files that are in place whole or not at all, also after a crash."""
+"""Atomic writing of files: after a crash, a file is complete or unchanged."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def open_folder(path: Path | str, flags: int = 0) -> Iterator[int]:
-    """A descriptor of the folder."""
+    """Open the folder and give its descriptor."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | flags)
     try:
         yield descriptor
@@ -17,7 +17,7 @@ def open_folder(path: Path | str, flags: int = 0) -> Iterator[int]:
 
 
 def write_file(path: Path, text: str, mode: int = 0o644) -> None:
-    """Put a file in place whole or not at all, and on the disk before anything else happens."""
+    """Write the file atomically, and return when it is on the disk."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -38,6 +38,6 @@ def write_synced(path: Path, text: str, mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write all names in the folder to the disk."""
+    """Wait until all names in the folder are on the disk."""
     with open_folder(folder) as descriptor:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The one door to structlog: one line an event, as JSON for machines or as text for people."""
+"""The log: one line per event, as JSON for programs or as text for people. Only this module imports structlog."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Format = Literal["json", "text"]
 
 
 class Log:
-    """Lines with a time, a level, an event, and values by name. Never log a secret."""
+    """Writes lines with a time, a level, an event and named values. Never log a secret."""
 
     def __init__(self, form: Format = "json", to: TextIO | None = None) -> None:
         text = structlog.processors.KeyValueRenderer(key_order=["time", "level", "event"])

@@ -1,6 +1,6 @@
-"""The metrics of a process as Prometheus reads them, and a server for them.
+"""Metrics in Prometheus format, and a server for them.
 
-Values are read at each request, so the data path has nothing to do with them.
+The server reads the values when Prometheus requests them, so metrics cost the data path nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from forebay.model.errors import BadInput, UserError, why
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric; each of its numbers has a value for each of its labels. A `counter` only grows.
+    """A metric. Each sample has a value for every label; a `counter` only grows.
 
-    A `shared` one is computed from the journal: all instances over one store have the same, also after a restart.
+    A `shared` metric is computed from the journal: all services on one store report the same value, even after a
+    restart.
     """
 
     name: str
@@ -32,21 +33,21 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """Its name in Prometheus."""
+        """The metric's name in Prometheus."""
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
     def number(self, value: float, *labels: str) -> Sample:
-        """One value of it."""
+        """Return a sample with this value and these labels."""
         assert self.kind != "histogram"
         pairs = ",".join([f'{key}="{_escape(text)}"' for key, text in zip(self.labels, labels, strict=True)])
         return Sample(self, f"{self.full_name}{f'{{{pairs}}}' if pairs else ''} {float(value)}\n")
 
     def counts(self, counts: Mapping[str, int], known: Iterable[str]) -> Iterator[Sample]:
-        """Counts by its only label. The `known` ones start at 0: Prometheus sees a rise only from an earlier value."""
+        """Return a sample per value of the only label; `known` values start at 0, so that Prometheus sees a rise."""
         return (self.number(counts.get(name, 0), name) for name in sorted({*known, *counts}))
 
     def histogram(self, bounds: Sequence[float], counts: Sequence[int], total: float) -> Sample:
-        """Of a histogram: the counts between bounds, the last above all of them, and the sum of all values."""
+        """Return a histogram: `counts` between the bounds, the last one above all, and the sum of all values."""
         assert self.kind == "histogram"
         buckets = list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))
         lines = [f'{self.name}_bucket{{le="{bound}"}} {float(count)}\n' for bound, count in buckets]
@@ -55,7 +56,7 @@ class Metric:
 
 
 class Sample(NamedTuple):  # one request reads thousands
-    """A value of a metric, or a histogram, as Prometheus reads it."""
+    """A value or histogram of a metric, in Prometheus format."""
 
     metric: Metric
     text: str
@@ -68,7 +69,7 @@ def _escape(value: str) -> str:
 
 
 def format_metrics(samples: Iterable[Sample]) -> bytes:
-    """The samples as text; those of one metric stand together."""
+    """Format the samples as text, grouped by metric."""
     texts: dict[str, list[str]] = {}
     for metric, text in samples:
         name = metric.full_name
@@ -79,7 +80,7 @@ def format_metrics(samples: Iterable[Sample]) -> bytes:
 
 
 class Endpoint(ThreadingHTTPServer):
-    """Serves metrics until it is closed; each request calls `read`, in another thread."""
+    """Serves metrics until it is closed. Each request calls `read` in its own thread."""
 
     daemon_threads = True
 
@@ -91,7 +92,7 @@ class Endpoint(ThreadingHTTPServer):
         try:
             super().__init__((address.host, address.port), _Handler)
         except OSError as error:
-            raise UserError(f"{address}: cannot serve metrics: {why(error)}") from None
+            raise UserError(f"{address}: cannot serve metrics: {why(error)}; choose another address") from None
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
         host, port = self.server_address[:2]
@@ -115,4 +116,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads a line a request."""
+        """Log nothing: nobody reads a line per request."""
