@@ -101,13 +101,13 @@ def test_free_space_of_version_8_is_bytes_or_has_a_unit() -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("Error", "is not valid JSON"),
-        ("[1]", "rows that are not objects"),
+        ("Error", "printed invalid JSON"),
+        ("[1]", "rows that are not JSON objects"),
         (json.dumps([row(None)]), "invalid target number None"),
         (json.dumps([row("s:x")]), "invalid target number 's:x'"),
         (json.dumps([row(1, space_free="much")]), "much"),
         (json.dumps([row(1, space_free="-3")]), "invalid free space '-3'"),
-        ("[" * 100_000, "is not valid JSON"),
+        ("[" * 100_000, "printed invalid JSON"),
     ],
 )
 def test_targets_of_version_8_that_make_no_sense_are_one_line(text: str, reason: str) -> None:
@@ -181,7 +181,7 @@ def test_what_had_to_be_changed_is_said() -> None:
     assert [note.split(":")[0] for note in fitted.notes] == [
         "new files only",
         "BeeGFS chooses the targets itself",
-        "a chunk size must be a power of two",
+        "the chunk size must be a power of two",
     ]
 
 

@@ -83,7 +83,7 @@ def test_an_earlier_layout_that_can_not_be_put_back_is_said(pretended: Pretended
     with pytest.raises(LayoutRefused) as refused:
         pretended.system.apply(WANTED, pretended.folder("run"))
     restored = pretended.kind == "lustre"  # where the folder had none, and taking it away is no matter of numbers
-    assert ("is restored" if restored else "could not be restored; try ") in str(refused.value)
+    assert ("is restored" if restored else "cannot restore the earlier layout; try ") in str(refused.value)
 
 
 def test_what_can_not_be_read_back_is_put_back(pretended: Pretended) -> None:

@@ -95,17 +95,17 @@ def test_targets_that_served_nobody_have_no_jobs() -> None:
 def test_other_file_systems_on_the_same_node_are_left_out() -> None:
     assert list(parse_job_stats(OLDER, "home")) == [0]
     assert parse_job_stats(OLDER, "home")[0]["4711"].total == 7
-    with pytest.raises(BadInput, match=r"has data of several file systems \(home, scratch\); set name under"):
+    with pytest.raises(BadInput, match=r"has data of several file systems \(home, scratch\); set `name` under"):
         parse_job_stats(OLDER)
 
 
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("", "names no OST"),
-        ("job_stats:\n- job_id: 1\n", "a job before the first OST"),
-        ("obdfilter.a-OST0000.job_stats=\n  snapshot_time: 5\n", "a counter before the first job"),
-        ("  write_bytes: { sum: 5 }", "a counter before the first OST"),
+        ("", "printed no OST"),
+        ("job_stats:\n- job_id: 1\n", "printed a job before the first OST"),
+        ("obdfilter.a-OST0000.job_stats=\n  snapshot_time: 5\n", "printed a counter before the first job"),
+        ("  write_bytes: { sum: 5 }", "printed a counter before the first OST"),
     ],
 )
 def test_text_that_is_no_job_stats_is_one_line(text: str, reason: str) -> None:

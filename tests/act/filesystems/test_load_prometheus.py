@@ -102,7 +102,7 @@ def test_a_server_below_a_path_is_asked_there(server: Server) -> None:
 
 def test_file_systems_are_not_mixed_where_nobody_says_which(server: Server) -> None:
     server.answer = lambda _: vector(sample("scratch-OST000e", "1", "5"), sample("home-OST000e", "2", "5"))
-    with pytest.raises(BadInput, match=r"several file systems \(home, scratch\); set name under \[filesystem\]"):
+    with pytest.raises(BadInput, match=r"several file systems \(home, scratch\); set `name` under \[filesystem\]"):
         rates(server, name="")
     assert [job for _, job, _ in rates(server, name="home")] == ["2", "2"]
 
@@ -148,14 +148,14 @@ def test_a_refusal_is_one_line_with_the_servers_words(server: Server, answer: An
 @pytest.mark.parametrize(
     "body, reason",
     [
-        (b"", "the answer is not one of Prometheus"),
-        (b"hello", "the answer is not one of Prometheus"),
-        (b"\xff\xfe", "the answer is not one of Prometheus"),
-        (b"[]", "the answer is not one of Prometheus"),
-        (b'{"status":"success"}', "the answer is not one of Prometheus"),
-        (b"[" * 200_000, "the answer is not one of Prometheus"),
-        (b'{"data":{"resultType":"matrix","result":[]}}', "the answer is not a vector"),
-        (b'{"data":{"resultType":"vector","result":{}}}', "the answer is not a vector"),
+        (b"", "the reply is not from Prometheus"),
+        (b"hello", "the reply is not from Prometheus"),
+        (b"\xff\xfe", "the reply is not from Prometheus"),
+        (b"[]", "the reply is not from Prometheus"),
+        (b'{"status":"success"}', "the reply is not from Prometheus"),
+        (b"[" * 200_000, "the reply is not from Prometheus"),
+        (b'{"data":{"resultType":"matrix","result":[]}}', "the reply is not a vector"),
+        (b'{"data":{"resultType":"vector","result":{}}}', "the reply is not a vector"),
         (b'{"data":{"resultType":"vector","result":[3]}}', "a row that is not a sample"),
         (b'{"data":{"resultType":"vector","result":[{"metric":{},"value":[]}]}}', "a row that is not a sample"),
         (
@@ -175,7 +175,7 @@ def test_an_answer_that_is_none_is_one_line(server: Server, body: bytes, reason:
 def test_an_answer_without_end_is_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
     server.answer = lambda _: (200, b" " * (2 << 20))
-    with pytest.raises(MetricsUnavailable, match="the answer is larger than 1 MiB"):
+    with pytest.raises(MetricsUnavailable, match="the reply is larger than 1 MiB"):
         rates(server)
 
 
@@ -215,7 +215,7 @@ def test_a_server_that_is_away_is_one_line() -> None:
         (URLError(TimeoutError("timed out")), "no answer within 60 s"),
         (URLError("unknown url type: x"), "unknown url type: x"),
         (ConnectionResetError(104, "Connection reset by peer"), "connection reset by peer"),
-        (IncompleteRead(b"half"), "the answer ended early"),
+        (IncompleteRead(b"half"), "the reply ended early"),
     ],
 )
 def test_whatever_goes_wrong_on_the_way_is_one_line(

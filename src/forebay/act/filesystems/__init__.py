@@ -1,1 +1,1 @@
-"""The parallel file systems of the machine: layouts, the state of targets, and their current load."""
+"""The machine's parallel file systems: layouts, and the state and load of targets."""

@@ -44,7 +44,7 @@ _FINE = {"online", "good", "normal", "low"}
 
 
 def power_of_two(size: int) -> int:
-    """The nearest power of two by ratio, as BeeGFS can have it.
+    """Return the power of two nearest by ratio, as BeeGFS requires.
 
     >>> power_of_two(3 << 20) >> 20, power_of_two(5 << 20) >> 20
     (4, 4)
@@ -59,7 +59,7 @@ def _make_target(index: int, states: list[str], free_bytes: int) -> Target:
 
 
 def _parse_target(row: Mapping[str, object], where: str) -> Target:
-    """A row of version 8; its number is 101, "101", "s:101", "storage:101" or {"num_id": 101}."""
+    """Parse a row of version 8. Its number is 101, "101", "s:101", "storage:101" or {"num_id": 101}."""
     number = row.get("id")
     if isinstance(number, dict):
         number = number.get("num_id", number.get("NumId"))
@@ -80,9 +80,9 @@ def _ascending(targets: Iterable[Target]) -> tuple[Target, ...]:
 
 
 def _parse_layout(count: re.Match[str] | None, size: re.Match[str] | None, where: str) -> Layout:
-    """The size is 1m, 512k, 1M, 1MiB or 1048576: units are binary, however they are written."""
+    """Parse a size such as 1m, 512k, 1M, 1MiB or 1048576: all units are binary."""
     if not count or not size:
-        raise BadInput(where, "does not show a stripe pattern")
+        raise BadInput(where, "printed no stripe pattern; check that the folder is on BeeGFS")
     match = re.fullmatch(r"(\d{1,12})([kmgt]?)i?b?", size["size"].lower())
     if not match:
         raise BadInput(where, f"invalid chunk size {size['size']!r}")
@@ -91,7 +91,7 @@ def _parse_layout(count: re.Match[str] | None, size: re.Match[str] | None, where
 
 
 def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
-    """The rows of the output, which has one JSON document for every hundred of them."""
+    """Parse the rows of the output, which has one JSON document for every hundred rows."""
     decoder, at, rows = json.JSONDecoder(), 0, []
     text = text.strip()
     try:
@@ -100,18 +100,18 @@ def _parse_rows(text: str, where: str) -> list[dict[str, object]]:
             rows += document if isinstance(document, list) else [document]
             at = end + len(text[end:]) - len(text[end:].lstrip())
     except (ValueError, RecursionError) as error:
-        raise BadInput(where, f"is not valid JSON: {error}") from None
+        raise BadInput(where, f"printed invalid JSON: {error}") from None
     if not all(isinstance(row, dict) for row in rows):
-        raise BadInput(where, "has rows that are not objects")
+        raise BadInput(where, "printed rows that are not JSON objects")
     return rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class _BeeGFS(FileSystem):
-    """What both versions share.
+    """The base of both versions.
 
-    Every folder has a pattern of its own, and what a command does not name (pool, mirroring) stays: so setting the
-    earlier pattern undoes a change.
+    Every folder has its own pattern, and a command changes only what it names, not the pool or mirroring. So setting
+    the earlier pattern undoes a change.
     """
 
     note = "new files only: an existing file keeps its layout"
@@ -119,7 +119,7 @@ class _BeeGFS(FileSystem):
     set: ClassVar[Command]
     """The command that sets the pattern of a folder, with {count} and {size} in it."""
     units: ClassVar[tuple[str, str]]
-    """Of 1024 bytes and of 1024 times that."""
+    """The suffixes for KiB and MiB."""
     show: ClassVar[Command]
     """The command that shows the pattern of a path."""
     list: ClassVar[Command]
@@ -128,12 +128,12 @@ class _BeeGFS(FileSystem):
     @staticmethod
     @abstractmethod
     def parse_entry(text: str, where: str) -> Layout:
-        """The layout in what `show` prints; `where` names that command in errors."""
+        """Parse the layout in the output of `show`; `where` names the command in errors."""
 
     @staticmethod
     @abstractmethod
     def parse_targets(text: str, where: str) -> tuple[Target, ...]:
-        """The targets in what `list` prints, ascending."""
+        """Parse the targets in the output of `list`, in ascending order."""
 
     def fit(self, layout: Layout) -> FittedLayout:
         size = power_of_two(layout.size)
@@ -141,7 +141,7 @@ class _BeeGFS(FileSystem):
         if layout.start != ANY:
             notes.append(_NO_START)
         if size != layout.size:
-            notes.append(f"a chunk size must be a power of two: {size} bytes instead of {layout.size}")
+            notes.append(f"the chunk size must be a power of two: {size} bytes instead of {layout.size}")
         return FittedLayout(layout=Layout(count=layout.count, size=size), notes=tuple(notes))
 
     def set_command(self, layout: Layout, folder: Path) -> Command:
@@ -163,7 +163,7 @@ class _BeeGFS(FileSystem):
             raise
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - no pools
-        """Exclude targets beyond those that exist, if they can be listed: `known_targets` may be too large."""
+        """Exclude targets that do not exist, if the existing ones can be listed: `known_targets` may be too large."""
         if self.known_targets is None:
             return tuple(targets)
         try:
@@ -193,7 +193,7 @@ class BeeGFS7(_BeeGFS):
         return _parse_layout(_DESIRED.search(text), _CHUNK.search(text), where)
 
     @staticmethod
-    def parse_targets(text: str, where: str) -> tuple[Target, ...]:  # noqa: ARG004 - lines that are no row are left out
+    def parse_targets(text: str, where: str) -> tuple[Target, ...]:  # noqa: ARG004 - it skips lines that are not rows
         rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
         return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
 
@@ -209,7 +209,7 @@ class BeeGFS8(_BeeGFS):
     """
 
     set = ("beegfs", "entry", "set", "--num-targets", "{count}", "--chunk-size", "{size}")
-    units = ("KiB", "MiB")  # unlike version 7, version 8 reads k and M as powers of ten, and m not at all
+    units = ("KiB", "MiB")  # unlike version 7, version 8 reads k and M as powers of ten, and rejects m
     show = ("beegfs", "entry", "info", "--raw", "--output", "json")
     list = ("beegfs", "target", "list", "--node-type", "storage", "--state", "--capacity", "--raw", "--output", "json")
 

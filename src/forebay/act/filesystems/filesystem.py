@@ -1,4 +1,4 @@
-"""What every file system offers: its targets, the layout of a folder, and a change of layout that a failure undoes."""
+"""The interface of every file system: its targets, a folder's layout, and changes of layout that undo themselves."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _Item = TypeVar("_Item")
 
 
 class LayoutRefused(UserError):
-    """The file system did not take a layout, or gives new files another one; `lost` targets proved to be unusable."""
+    """The file system refuses a layout, or gives new files another one. `lost` targets turned out to be unusable."""
 
     def __init__(self, message: str, lost: frozenset[int] = frozenset()) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class LayoutRefused(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedLayout:
-    """A layout as the file system can have it, and notes on what that changes."""
+    """The nearest layout that the file system supports, and notes on the differences."""
 
     layout: Layout
     notes: tuple[str, ...] = ()
@@ -35,10 +35,10 @@ class FittedLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSystem(ABC):
-    """A parallel file system behind its own commands.
+    """A parallel file system, controlled by its own commands.
 
-    `known_targets` is the number of targets where nothing tells their state. `timeout` is in seconds, for each
-    command. `max_count` is the largest stripe count. Layouts change under `identity`, a user's for example.
+    `known_targets` is the number of targets where no command lists them. `timeout` is the time limit of each command,
+    in seconds. `max_count` is the largest stripe count. Layouts change under `identity`, such as a user's.
     """
 
     mount: Path | None = None
@@ -47,18 +47,18 @@ class FileSystem(ABC):
     max_count: int = MOST_STRIPES
     identity: Callable[[], AbstractContextManager[None]] = nullcontext
     note: ClassVar[str] = ""
-    """What to know of every layout that is set."""
+    """A note on every layout that is set."""
 
     def fit(self, layout: Layout) -> FittedLayout:
-        """The nearest layout that this file system can have."""
+        """Return the nearest layout that this file system supports."""
         return FittedLayout(layout=layout, notes=(self.note,) if self.note else ())
 
     @abstractmethod
     def set_command(self, layout: Layout, folder: Path) -> Command:
-        """The command that gives new files in `folder` this layout (as `fit` makes it)."""
+        """Return the command that gives new files in `folder` this layout (as `fit` returns it)."""
 
     def targets(self, folder: Path | None = None) -> tuple[Target, ...]:
-        """Every target in its current state, ascending by index."""
+        """Return all targets in their current state, ascending by index."""
         return self._read_targets(folder) if self.known_targets is None else numbered_targets(self.known_targets)
 
     @abstractmethod
@@ -66,34 +66,34 @@ class FileSystem(ABC):
 
     @abstractmethod
     def layout(self, folder: Path) -> Layout:
-        """The layout that a new file in `folder` would get."""
+        """Return the layout that a new file in `folder` would get."""
 
     def undo_commands(self, folder: Path) -> tuple[Command, ...]:
-        """The commands that restore the layout that `folder` has now; raises UserError if nothing can."""
+        """Return the commands that restore the current layout of `folder`. Raise UserError if none can."""
         return (self.set_command(self.layout(folder), folder),)
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002
-        """The targets; those that a new file in `folder` cannot get are marked unusable."""
+        """Mark targets that new files in `folder` cannot get as unusable."""
         return tuple(targets)
 
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:  # noqa: ARG002
-        """Raise LayoutRefused unless new files in `folder` get this layout, which was just set."""
+        """Raise LayoutRefused unless new files in `folder` get the layout that was just set."""
         actual = self.layout(folder)
         if actual != layout:
             command = format_command(self.set_command(layout, folder))
             raise LayoutRefused(f"{command}: reads back as {describe_layout(actual)}, not {describe_layout(layout)}")
 
     def apply(self, layout: Layout, folder: Path, targets: Sequence[Target] | None = None) -> FittedLayout:
-        """Set the layout of new files in `folder` and read it back; a refusal leaves everything as it was.
+        """Set the layout of new files in `folder` and read it back; undo the change if that fails.
 
-        `targets` are those of the file system, if the caller has just read them.
+        `targets` are the file system's targets, if the caller has just read them.
         """
         fitted = self.fit(layout)
         with self.identity(), name_errors(folder):
             if not folder.is_dir():
                 raise BadInput(str(folder), "is not a folder" if folder.exists() else "no such folder")
         if targets is None:
-            targets = self.targets(folder)  # not as the user: root sees more of their state
+            targets = self.targets(folder)  # not as the user: root can read more of their state
         with self.identity():
             usable = self.restrict(targets, folder)
             _check_layout(fitted.layout, usable, self.max_count)
@@ -110,7 +110,7 @@ class FileSystem(ABC):
         return fitted
 
     def _restore(self, undo: tuple[Command, ...], folder: Path) -> str:
-        """Restore the earlier layout if it changed; the outcome, as the end of a sentence."""
+        """Restore the earlier layout if it changed; return the outcome as the end of a sentence."""
         commands = " && ".join(map(format_command, undo))
         try:
             if self.undo_commands(folder) == undo:
@@ -121,7 +121,7 @@ class FileSystem(ABC):
                 return "the earlier layout is restored"
         except UserError as error:
             return f"the current layout is unknown ({error}); to restore the earlier one: {commands}"
-        return f"the earlier layout could not be restored; try {commands}"
+        return f"cannot restore the earlier layout; try {commands}"
 
 
 def describe_layout(layout: Layout) -> str:
@@ -134,27 +134,27 @@ def describe_layout(layout: Layout) -> str:
 
 
 def path_argument(path: Path) -> str:
-    """The path, written so that no command takes it for an option."""
+    """Format the path so that no command takes it for an option."""
     return f"./{path}" if str(path).startswith("-") else str(path)
 
 
 def require_listed(completed: Completed, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
-    """The items that the command listed, of which there must be some."""
-    # A single unreachable target makes a command fail, and the others are still of use.
+    """Return the items that the command listed; raise an error if it listed none."""
+    # One unreachable target makes a command fail, but the others are still usable.
     if not items:
         raise completed.error() if completed.code else BadInput(format_command(completed.argv), "lists no targets")
     return items
 
 
 def exclude_targets(targets: Iterable[Target], issues: Mapping[int, str]) -> tuple[Target, ...]:
-    """The targets, of which those with an issue (by index) become unusable."""
+    """Mark targets that have an issue, by index, as unusable."""
     return tuple(
         replace(t, usable=False, because=t.because or issues[t.index]) if t.index in issues else t for t in targets
     )
 
 
 def numbered_targets(count: int) -> tuple[Target, ...]:
-    """Targets of which only the number is known."""
+    """Return `count` targets of which nothing else is known."""
     return tuple(Target(index=i) for i in range(count))
 
 

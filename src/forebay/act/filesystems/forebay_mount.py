@@ -1,6 +1,6 @@
-"""Forebay's own forwarding layer as a file system, through its mount point.
+"""Forebay's forwarding layer as a file system, through its mount point.
 
-A folder's layout is its extended attribute `user.forebay.layout`, so any machine with the mount can read and set it.
+The extended attribute `user.forebay.layout` holds a folder's layout, so any machine with the mount can read and set it.
 """
 
 import os
@@ -25,21 +25,21 @@ def format_layout(layout: Layout) -> str:
 
 
 def parse_layout(text: str) -> Layout:
-    """The layout; a size may have a unit, and a key that is left out has its default. Raises ValueError.
+    """Parse a layout. The size may have a unit; size and start have defaults. Raise ValueError if it is invalid.
 
     >>> parse_layout("count=2 size=1MiB")
     Layout(count=2, size=1048576, start=-1)
     """
     values = dict(word.partition("=")[::2] for word in text.split())
     if "count" not in values or not values.keys() <= {"count", "size", "start"}:
-        raise ValueError(f"a layout is like 'count=4 size=1MiB start=0', not {text!r}")
+        raise ValueError(f"must be a layout such as 'count=4 size=1MiB start=0', not {text!r}")
     size = parse_size(values["size"]) if "size" in values else DEFAULT_SIZE
     return Layout(count=int(values["count"]), size=int(size), start=int(values.get("start", ANY)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForebayMount(FileSystem):
-    """One mounted layer; its targets are its data servers."""
+    """A mounted layer. Its targets are its data servers."""
 
     note = "new files only: a file that holds data keeps its layout"
 

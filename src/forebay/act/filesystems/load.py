@@ -1,7 +1,7 @@
-"""The current load of each target, and the jobs that cause it.
+"""Reads the current load of each target, and the jobs that cause it.
 
-There are two sources, both for Lustre only: the job statistics of its servers, and a Prometheus server that collects a
-Lustre exporter.
+Two sources are supported, both for Lustre only: the job statistics of its servers, and a Prometheus server that scrapes
+a Lustre exporter.
 """
 
 import json
@@ -21,7 +21,7 @@ from forebay.act.filesystems.settings import Settings
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Target
 
-# Of each OST the name of its file system, its index and its jobs; of each job its id and its counters.
+# These match each OST's file system, index and jobs, and each job's id and counters.
 _OST = re.compile(r"^obdfilter\.(.+)-OST([0-9a-fA-F]{4,8})\.job_stats=", re.MULTILINE)
 _JOB = re.compile(r"^[^\S\n]*- job_id:[^\S\n]*(.*?)[^\S\n]*$", re.MULTILINE)
 _LATEST = re.compile(r"^[^\S\n]*snapshot_time:[^\S\n]*(\d{1,18}(?:\.\d+)?)(?:\s|$)", re.MULTILINE)
@@ -29,14 +29,14 @@ _BYTES = re.compile(r"^[^\S\n]*(?:read|write)_bytes:[^\S\n]*\{.*\bsum:[^\S\n]*(\
 _ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _WHERE = "lctl get_param job_stats"
 METRICS = ("lustre_job_write_bytes_total", "lustre_job_read_bytes_total")
-MOST_BYTES = 32 << 20  # the largest answer that is read: some 200,000 pairs of target and job
+MOST_BYTES = 32 << 20  # the largest reply to read: about 200,000 pairs of target and job
 _PIECE = 64 << 10
 _TARGET = re.compile(r"(?P<name>.+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Bytes per second on one target, and the jobs that use it, as one source saw it."""
+    """Bytes per second on one target, and the jobs that use it, according to one source."""
 
     index: int
     rate: float = 0.0
@@ -61,7 +61,7 @@ def read_loads(
     now: Callable[[], float] = time.time,
     ticks: Callable[[], float] = time.monotonic,
 ) -> tuple[Load, ...]:
-    """The loads from all sources that the settings name."""
+    """Read the loads from all sources that the settings name."""
 
     def read_job_stats() -> JobStats:
         text = run(("lctl", "get_param", "obdfilter.*.job_stats"), timeout=settings.timeout, errors="surrogateescape")
@@ -81,13 +81,13 @@ def read_loads(
 
 
 def add_loads(targets: Sequence[Target], loads: Iterable[Load]) -> tuple[Target, ...]:
-    """The targets with their current rate, and with the jobs that use them added to their users.
+    """Add to each target its current rate and the jobs that use it.
 
-    Several loads of one target are the same traffic seen by several sources: the largest rate
-    counts, and a job counts once.
+    Several loads of one target are the same traffic from several sources: the largest rate counts, and a job counts
+    once.
 
-    >>> seen = Load(index=3, rate=5.0, jobs=frozenset("ab")), Load(index=3, jobs=frozenset("b"))
-    >>> add_loads([Target(index=3)], seen)
+    >>> loads = Load(index=3, rate=5.0, jobs=frozenset("ab")), Load(index=3, jobs=frozenset("b"))
+    >>> add_loads([Target(index=3)], loads)
     (Target(index=3, free_bytes=0, users=2, busy=5.0, usable=True, because=''),)
     """
     rates: dict[int, float] = {}
@@ -102,7 +102,7 @@ def add_loads(targets: Sequence[Target], loads: Iterable[Load]) -> tuple[Target,
 
 
 def loads_from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
-    """Rates per target and job, summed to one load per target; a job that moves nothing does not count."""
+    """Sum rates per target and job into one load per target. A job that moves no data does not count."""
     total: dict[int, float] = {}
     jobs: dict[int, set[str]] = {}
     for index, job, rate in rates:
@@ -113,14 +113,14 @@ def loads_from_rates(rates: Iterable[tuple[int, str, float]]) -> list[Load]:
 
 
 def loads_from_job_stats(before: JobStats, after: JobStats, *, seconds: float, since: float) -> list[Load]:
-    """Loads from two readings of the counters, `seconds` apart; a job last seen before `since` (epoch) has ended.
+    """Compute loads from two readings of the counters, `seconds` apart. A job idle since before `since` has ended.
 
-    A job that moved no bytes does not count: every `lfs df` and `touch` is one with an operation or two on each OST.
+    A job that moved no data does not count: every `lfs df` or `touch` looks like a job with an operation on each OST.
     """
     loads = []
     for index, traffic in sorted(after.items()):
         earlier = before.get(index, traffic)
-        # A counter that is new, or fell because it was cleared, counts from 0.
+        # A counter that is new, or was cleared and so fell, counts from 0.
         starts = {job: earlier.get(job, JobTraffic()).total for job in traffic}
         moved = {job: t.total - (starts[job] if starts[job] <= t.total else 0) for job, t in traffic.items()}
         jobs = frozenset(job for job, t in traffic.items() if moved[job] or (t.total and t.latest >= since))
@@ -130,19 +130,19 @@ def loads_from_job_stats(before: JobStats, after: JobStats, *, seconds: float, s
 
 
 def parse_job_stats(text: str, name: str = "") -> JobStats:
-    """The counters of the OSTs that `lctl get_param obdfilter.*.job_stats` prints; with `name`, of one file system.
+    """Parse the counters that `lctl get_param obdfilter.*.job_stats` prints; with `name`, those of one file system.
 
-    The text looks like YAML and is read line by line: job ids are whatever a site puts into them
-    (`kworker/14:1.0`, `@37:uid`), and YAML does not take all of that. Newer releases quote ids that are not plain, and
-    escape some bytes as `\\x20`, even inside a character: so the text is decoded with `surrogateescape`.
+    The text looks like YAML but is read line by line: sites choose their job ids (`kworker/14:1.0`, `@37:uid`), and not
+    all of them are valid YAML. Newer releases quote ids with special characters and escape some bytes as `\\x20`, even
+    inside a character, so the text is decoded with `surrogateescape`.
     """
     before, *osts = _OST.split(text)
     head, *jobs = _JOB.split(before)
     _check_no_counter(head, "OST")
     if jobs:
-        raise BadInput(_WHERE, "a job before the first OST")
+        raise BadInput(_WHERE, "printed a job before the first OST")
     if not osts:
-        raise BadInput(_WHERE, "names no OST")
+        raise BadInput(_WHERE, "printed no OST; run it on a node that serves OSTs")
     stats: JobStats = {}
     for system, index, body in zip(osts[::3], osts[1::3], osts[2::3], strict=True):
         head, *jobs = _JOB.split(body)
@@ -159,11 +159,11 @@ def parse_job_stats(text: str, name: str = "") -> JobStats:
 
 def _check_no_counter(text: str, first: str) -> None:
     if _LATEST.search(text) or _BYTES.search(text):
-        raise BadInput(_WHERE, f"a counter before the first {first}")
+        raise BadInput(_WHERE, f"printed a counter before the first {first}")
 
 
 def decode_job(text: str) -> str:
-    r"""The job's id as it was given, with escapes for bytes that are not text.
+    r"""Decode a job's id; bytes that are not text stay escaped.
 
     >>> decode_job(r'"my\x20prog.0"'), decode_job("4711"), decode_job('"caf\udcc3\\xA9"'), decode_job("a\udcff")
     ('my prog.0', '4711', 'café', 'a\\xff')
@@ -176,20 +176,20 @@ def decode_job(text: str) -> str:
 
 
 def check_single_filesystem(where: str, names: set[str]) -> None:
-    """Without a name in the settings there must be one file system only: OST 14 of another is not this one's."""
+    """Raise BadInput for several file systems: without a name, OST 14 could belong to any of them."""
     if len(names) > 1:
         listed = ", ".join(sorted(names))
-        raise BadInput(where, f"has data of several file systems ({listed}); set name under [filesystem] to one")
+        raise BadInput(where, f"has data of several file systems ({listed}); set `name` under [filesystem] to one")
 
 
 class MetricsUnavailable(UserError):
-    """A metrics server that is unreachable, slow or answers with an error; the message is one line."""
+    """A metrics server is unreachable, slow, or returns an error. The message is one line."""
 
 
 def query_job_rates(url: str, name: str, window: float, timeout: float) -> Iterator[tuple[int, str, float]]:
-    """(OST index, job id, bytes/s) over the last `window` seconds, one item for reads and one for writes.
+    """Yield (OST index, job id, bytes/s) over the last `window` seconds, once for reads and once for writes.
 
-    `name` limits the answer to one file system; "" is for a server with one only.
+    `name` selects one file system; "" is for a server that has data of only one.
     """
     systems: set[str] = set()
     for metric in METRICS:
@@ -198,7 +198,7 @@ def query_job_rates(url: str, name: str, window: float, timeout: float) -> Itera
                 labels, rate = row["metric"], float(row["value"][1])
                 target, job = _TARGET.fullmatch(labels.get("target", "")), str(labels.get("jobid", ""))
             except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-                raise BadInput(url, "the answer has a row that is not a sample") from None
+                raise BadInput(url, "the reply has a row that is not a sample; check that this is Prometheus") from None
             if target and name in ("", target["name"]) and math.isfinite(rate) and rate >= 0:
                 systems.add(target["name"])
                 check_single_filesystem(url, systems)
@@ -221,14 +221,14 @@ def _query(url: str, query: str, timeout: float) -> list[Any]:
         answer = json.loads(text)
         result = answer["data"]["result"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise BadInput(url, "the answer is not one of Prometheus; check the address") from None
+        raise BadInput(url, "the reply is not from Prometheus; check the address") from None
     if not isinstance(result, list) or answer["data"].get("resultType") != "vector":
-        raise BadInput(url, "the answer is not a vector")
+        raise BadInput(url, "the reply is not a vector; check that this is Prometheus")
     return result
 
 
 def _get(address: str, url: str, timeout: float) -> bytes:
-    """The body, within `timeout` seconds in all, however slowly the server sends it."""
+    """Read the body within `timeout` seconds in total, however slowly the server sends it."""
     deadline = time.monotonic() + timeout
     body = bytearray()
     try:
@@ -236,7 +236,7 @@ def _get(address: str, url: str, timeout: float) -> bytes:
             while piece := response.read1(_PIECE):
                 body += piece
                 if len(body) > MOST_BYTES:
-                    raise MetricsUnavailable(f"{url}: the answer is larger than {MOST_BYTES >> 20} MiB")
+                    raise MetricsUnavailable(f"{url}: the reply is larger than {MOST_BYTES >> 20} MiB, the limit")
                 if time.monotonic() > deadline:
                     raise TimeoutError
     except (OSError, HTTPException) as error:
@@ -256,5 +256,5 @@ def _describe(error: OSError | HTTPException, timeout: float) -> str:
     if isinstance(cause, TimeoutError):
         return f"no answer within {timeout:g} s"
     if isinstance(cause, HTTPException):
-        return "the answer ended early"
+        return "the reply ended early"
     return why(cause) if isinstance(cause, OSError) else str(cause)

@@ -1,4 +1,4 @@
-"""A file system as an administrator describes it, in TOML; examples/filesystem.toml explains it."""
+"""The settings of a file system, in TOML; examples/filesystem.toml explains them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ _Value = TypeVar("_Value")
 
 def _check_lustre(value: _Value, info: toml.ValidationInfo) -> _Value:
     if value and info.data.get("kind", "lustre") != "lustre":
-        raise ValueError("is for kind 'lustre' only")
+        raise ValueError("is only for kind 'lustre'; remove it")
     return value
 
 
@@ -34,7 +34,7 @@ def _check_address(address: str) -> str:
     if not is_valid or parts.query or parts.fragment or not address.isprintable() or " " in address:
         raise ValueError(f"must be like http://host:9090, not {address!r}")
     if parts.username is not None:
-        raise ValueError("a user name or password in the address is not supported")
+        raise ValueError("must not contain a user name or password")
     return address
 
 
@@ -44,28 +44,28 @@ _Duration = Annotated[toml.Seconds, toml.up_to(_DAY)]
 
 
 class Settings(toml.Table):
-    """One file system, and the sources of its live state; durations in seconds."""
+    """A file system, and the sources of its live state. Durations are in seconds."""
 
     kind: Kind
     """lustre, beegfs7 (beegfs-ctl), beegfs8 (beegfs), or forebay (a mounted forwarding layer)."""
     name: _Name = ""
     """Its name, as in scratch-OST0000."""
     mount: toml.WholePath | None = None
-    """Where it is mounted. Its targets are listed there."""
+    """Its mount point. Forebay lists the targets there."""
     targets: _Count | None = None
-    """The number of targets, if nothing tells their state."""
+    """The number of targets, if no command lists them."""
     timeout: _Duration = 10.0
-    """For each command, and for Prometheus."""
+    """The time limit of each command and of each query to Prometheus."""
     max_count: _Count | None = None
-    """The largest stripe count to give anybody."""
+    """The largest stripe count that Forebay advises."""
     prometheus: Annotated[str, toml.AfterValidator(_check_address), toml.AfterValidator(_check_lustre)] = ""
-    """A Prometheus server that collects lustre_job_write_bytes_total (Lustre only)."""
+    """A Prometheus server that has lustre_job_write_bytes_total (Lustre only)."""
     job_stats: Annotated[bool, toml.AfterValidator(_check_lustre)] = False
     """Read `lctl get_param obdfilter.*.job_stats` on the node that serves the OSTs (Lustre only)."""
     window: _Duration = 60.0
-    """A job that moved nothing for so long does not count."""
+    """A job that moves no data for this long does not count."""
     sample: _Duration = 1.0
-    """The time between the two readings of the job statistics that give a rate."""
+    """The time between two readings of the job statistics, which give a rate."""
 
 
 class _File(toml.Table):
@@ -74,7 +74,7 @@ class _File(toml.Table):
 
 
 def read_settings(path: Path) -> Settings:
-    """The file system that the file describes; an error names the file and the key."""
+    """Read the settings of a file system. An error names the file and the key."""
     return toml.validate(path, toml.load_toml(path), _File).filesystem
 
 

@@ -261,7 +261,7 @@ def test_a_folder_without_a_layout_of_its_own_is_known(text: str) -> None:
     ],
 )
 def test_a_layout_that_could_not_be_put_back_is_refused_beforehand(text: str, what: str) -> None:
-    with pytest.raises(BadInput, match=f"{what} could not be restored, so the folder is left unchanged"):
+    with pytest.raises(BadInput, match=f"{what}, which Forebay cannot restore; the folder is unchanged"):
         parse_stripe(text, "getstripe").options()
 
 
@@ -274,15 +274,15 @@ def test_the_last_component_is_what_most_of_a_large_file_gets() -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("", "does not show a layout"),
-        ("/scratch/run\n", "does not show a layout"),
+        ("", "printed no layout"),
+        ("/scratch/run\n", "printed no layout"),
         ("/scratch/run has no stripe info\n", "has no stripe info"),
-        ("stripe_count: 8\n", "has no stripe_size"),
+        ("stripe_count: 8\n", "printed no stripe_size"),
         (PLAIN.replace("8", "eight", 1), "stripe_count must be an integer, not 'eight'"),
-        (PLAIN + PLAIN, "has several values for stripe_count"),
-        (PFL[: PFL.rindex("  - lcme_id")], "lists 2 of 3 components"),
-        ("component0: 3\n", "does not show a layout"),
-        ("a: [", "does not show a layout"),
+        (PLAIN + PLAIN, "printed several values for stripe_count"),
+        (PFL[: PFL.rindex("  - lcme_id")], "printed 2 of 3 components"),
+        ("component0: 3\n", "printed no layout"),
+        ("a: [", "printed no layout"),
     ],
 )
 def test_text_that_is_no_layout_is_one_line(text: str, reason: str) -> None:
@@ -407,7 +407,7 @@ def test_a_folder_in_which_no_file_can_be_made_is_left_as_it_was(
     new_path = "forebay.act.filesystems.lustre.filesystem._new_path"
     monkeypatch.setattr(new_path, lambda folder: nullcontext(folder / "nowhere" / "file"))
     with pytest.raises(
-        LayoutRefused, match=r"cannot create a file there .* no such file or directory; the earlier layout is"
+        LayoutRefused, match=r"cannot create a file to .* no such file or directory; the earlier layout is"
     ):
         lustre.system.apply(Layout(count=1), lustre.folder("run"))
 
@@ -511,7 +511,7 @@ def test_a_layout_that_may_name_its_osts_is_not_touched(lustre: Pretended) -> No
     folder = lustre.folder("run")
     give(folder, "-E 4M -o 1,4 -E -1 -c 3")
     before = lustre.state()["layouts"]
-    with pytest.raises(BadInput, match="a progressive layout that may name its OSTs could not be restored"):
+    with pytest.raises(BadInput, match="a progressive layout that may name its OSTs, which Forebay cannot restore"):
         lustre.system.apply(Layout(count=2), folder)
     assert lustre.state()["layouts"] == before
 

@@ -96,7 +96,7 @@ def test_undo_says_what_was_said_or_refuses() -> None:
         options = AFTER.match(row.state)["options"]  # type: ignore[index]
         striped = parse_stripe(row.out, row.command)
         if "-N" in options or "-z" in options or ("-E" in options and ("-o" in options or "-i" in options)):
-            with pytest.raises(BadInput, match="could not be restored"):
+            with pytest.raises(BadInput, match="which Forebay cannot restore"):
                 striped.options()
         else:
             assert " ".join(striped.options()) == as_read(options), row.command

@@ -25,7 +25,7 @@ from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
 
 @dataclass(frozen=True, kw_only=True)
 class Lustre(FileSystem):
-    """One Lustre file system. It cannot restripe in place, so a file that exists keeps its layout."""
+    """A Lustre file system. Lustre cannot restripe in place, so an existing file keeps its layout."""
 
     note = "new files only: an existing file keeps its layout (lfs migrate would copy it)"
 
@@ -40,10 +40,10 @@ class Lustre(FileSystem):
 
     def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
         lost, drained = output.Issues(), output.Issues()
-        with suppress(CommandFailed):  # lctl is not on everybody's PATH, and shows what this machine and user can see
+        with suppress(CommandFailed):  # lctl may not be on the PATH, and shows only what this machine and user can see
             states = run_unchecked(("lctl", "get_param", *output.STATE_PARAMETERS), timeout=self.timeout)
             lost, drained = output.parse_states(states.out)
-        if lost:  # then `lfs df` would hang, if they belong to this file system
+        if lost:  # then `lfs df` hangs, if the OSTs belong to this file system
             osts = self._osts(folder)
             if any(ost.key in lost for ost in osts):
                 return _merge_targets(osts, (), {**drained, **lost})
@@ -56,18 +56,18 @@ class Lustre(FileSystem):
         return exclude_targets(targets, {index: why for (of, index), why in drained.items() if of == system})
 
     def _targets_without_df(
-        self, folder: Path | None, seen: Sequence[Target], drained: output.Issues
+        self, folder: Path | None, listed: Sequence[Target], drained: output.Issues
     ) -> tuple[Target, ...]:
-        """The targets while `lfs df` hangs, as it does if one OST is unreachable."""
+        """Return the targets while `lfs df` hangs, as it does if an OST is unreachable; it printed those `listed`."""
         osts = self._osts(folder)
         issues: output.Issues = {}
         with suppress(CommandFailed):
             issues = output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
-        if seen and not any(ost.key in issues for ost in osts):
-            # df lists them in order, and waits for the first that is missing
-            awaited = [ost for ost in osts if ost.active and ost.index > seen[-1].index][:1]
+        if listed and not any(ost.key in issues for ost in osts):
+            # `lfs df` lists OSTs in order, and waits for the first one that does not answer
+            awaited = [ost for ost in osts if ost.active and ost.index > listed[-1].index][:1]
             issues = {ost.key: "does not answer" for ost in awaited}
-        return _merge_targets(osts, seen, {**drained, **issues})
+        return _merge_targets(osts, listed, {**drained, **issues})
 
     def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
         """Exclude OSTs outside the folder's pool, and those that do not exist if `known_targets` is too large."""
@@ -78,76 +78,76 @@ class Lustre(FileSystem):
         existing = {ost.index for ost in osts}
         issues = {t.index: "no such OST" for t in targets if t.index not in existing}
         if pool:
-            with suppress(CommandFailed):  # a new file shows it, too
+            with suppress(CommandFailed):  # `confirm` checks it again with a new file
                 listed = run(("lfs", "pool_list", f"{osts[0].system}.{pool}"), timeout=self.timeout)
-                members = output.parse_pool(listed) or existing  # files of a folder whose pool is empty get any OST
+                members = output.parse_pool(listed) or existing  # with an empty pool, new files get any OST
                 issues |= {t.index: f"not in pool {pool} of {folder}" for t in targets if t.index not in members}
         return exclude_targets(targets, issues)
 
     def layout(self, folder: Path) -> Layout:
         striped = self._read_layout(folder, "-d")
         last = striped.last
-        every = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
-        count = abs(last.count) * every or 1
+        factor = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
+        count = abs(last.count) * factor or 1
         return locate_errors(
             striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start)
         )
 
     def undo_commands(self, folder: Path) -> tuple[Command, ...]:
         striped = self._read_layout(folder, "-d", "--raw")
-        # What is not named stays (a pool) or is inherited, so everything is cleared first.
+        # An option that setstripe does not name stays (the pool) or is inherited, so everything is cleared first.
         clear = ("lfs", "setstripe", "-d", path_argument(folder))
         if striped.is_unset or self._is_inherited(striped, folder):
             return (clear,)
         return clear, ("lfs", "setstripe", *striped.options(), path_argument(folder))
 
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:
-        """Check the folder and a new file in it: pools, full and drained OSTs silently change what files get."""
+        """Check the folder and a new file in it: pools and full or drained OSTs silently change a file's layout."""
         super().confirm(layout, folder, targets)
         with _new_path(folder) as path:
             try:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             except OSError as error:
-                reason = f"cannot create a file there to check the layout of new files: {why(error)}"
+                reason = f"cannot create a file to check the layout of new files: {why(error)}"
                 raise BadInput(str(folder), reason) from None
             striped = self._read_layout(path)
-        part = striped.components[0]
-        start = part.osts[0] if part.osts and layout.start != ANY else ANY
-        is_same = (part.count, part.size, start) == (layout.count, layout.size, layout.start)
+        component = striped.components[0]
+        start = component.osts[0] if component.osts and layout.start != ANY else ANY
+        is_same = (component.count, component.size, start) == (layout.count, layout.size, layout.start)
         matches = is_same and len(striped.components) == 1
         usable = [t.index for t in targets if t.usable]
-        # A file with a first OST gets those after it, and the caller may rely on these.
+        # A file with a first OST gets the OSTs that follow it, and the caller may rely on that.
         following = sorted(usable, key=lambda index: (index < layout.start, index))[: layout.count]
-        if matches and (layout.start == ANY or set(part.osts) == set(following)):
+        if matches and (layout.start == ANY or set(component.osts) == set(following)):
             return
-        lost = frozenset(usable) - self._find_accepting(folder, part)
+        lost = frozenset(usable) - self._find_accepting(folder, component)
         if matches and not lost:
-            return  # it has an OST that was excluded, a degraded one for instance
-        pool = f" of pool {part.pool}" if part.pool else ""
-        on = f" on OST {', '.join(map(str, part.osts))}{pool}" if part.osts else ""
-        gets = describe_layout(locate_errors(striped.where, lambda: Layout(count=part.count, size=part.size)))
+            return  # it has an excluded OST, such as a degraded one
+        pool = f" of pool {component.pool}" if component.pool else ""
+        on = f" on OST {', '.join(map(str, component.osts))}{pool}" if component.osts else ""
+        gets = describe_layout(locate_errors(striped.where, lambda: Layout(count=component.count, size=component.size)))
         raise LayoutRefused(f"a new file in {folder} gets {gets}{on}, not {describe_layout(layout)}", lost)
 
-    def _find_accepting(self, folder: Path, part: output.Component) -> frozenset[int]:
-        """The OSTs that accept new files: those of a file that asks for all of them, and those of `part`."""
-        pool = ("-p", part.pool) if part.pool else ()
+    def _find_accepting(self, folder: Path, component: output.Component) -> frozenset[int]:
+        """Find the OSTs that accept new files: those of a file striped over all OSTs, and those of `component`."""
+        pool = ("-p", component.pool) if component.pool else ()
         with _new_path(folder) as path:
             try:
                 run(("lfs", "setstripe", "-c", "-1", *pool, path_argument(path)), timeout=self.timeout)
-                return frozenset((*self._read_layout(path).components[0].osts, *part.osts))
+                return frozenset((*self._read_layout(path).components[0].osts, *component.osts))
             except UserError:
-                return frozenset(part.osts)
+                return frozenset(component.osts)
 
     def _is_inherited(self, striped: output.StripedLayout, folder: Path) -> bool:
-        """Whether it is the layout of the file system's root, which folders without a layout show."""
+        """Return whether the root has the same layout: `lfs getstripe` prints it for folders without one."""
         root = self.mount or _mount_of(folder)
         if root is None or os.path.realpath(root) == os.path.realpath(folder):
             return False
         try:
-            above = self._read_layout(root, "-d", "--raw")
+            default = self._read_layout(root, "-d", "--raw")
         except (CommandFailed, BadInput):
             return False
-        return (above.components, above.mirrors) == (striped.components, striped.mirrors)
+        return (default.components, default.mirrors) == (striped.components, striped.mirrors)
 
     def _read_layout(self, path: Path, *options: str) -> output.StripedLayout:
         command = ("lfs", "getstripe", *options, "-y", path_argument(path))
@@ -158,22 +158,22 @@ class Lustre(FileSystem):
         return require_listed(completed, output.parse_osts(completed.out))
 
     def _where(self, folder: Path | None) -> tuple[str, ...]:
-        """The mount point as an argument, if it is known."""
+        """Return the mount point as an argument, if it is known."""
         where = self.mount or (folder and (_mount_of(folder) or folder))
         return (path_argument(where),) if where else ()
 
 
-def _merge_targets(osts: Sequence[output.Ost], seen: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:
-    """The OSTs that `lfs osts` lists, with what `lfs df` showed of them and their issues."""
+def _merge_targets(osts: Sequence[output.Ost], listed: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:
+    """Merge the OSTs of `lfs osts` with the targets that `lfs df` listed and with their issues."""
     issues = {**issues, **{ost.key: "inactive device" for ost in osts if not ost.active}}
-    by_index = {t.index: t for t in seen}
+    by_index = {t.index: t for t in listed}
     targets = [by_index.get(ost.index, Target(index=ost.index)) for ost in osts]
     return exclude_targets(targets, {ost.index: issues[ost.key] for ost in osts if ost.key in issues})
 
 
 @contextmanager
 def _new_path(folder: Path) -> Iterator[Path]:
-    """A path for an empty file, for a moment. Nothing reads its size: with an OST down, that would hang."""
+    """Give a path for an empty file, and remove the file. Nothing reads its size: with an OST down, that would hang."""
     path = folder / f".forebay-{secrets.token_hex(8)}"
     try:
         yield path

@@ -1,4 +1,4 @@
-"""The output of `lfs` and `lctl` as values."""
+"""Parses the output of `lfs` and `lctl`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, Target
 
 KIB = 1 << 10
-_FULL = 1 << 30  # an OST at 100 % with less free than this is full: clients hold the rest as grants
+_FULL = 1 << 30  # an OST at 100 % with fewer free bytes is full: clients hold them as grants
 # lfs-df(1); a letter in lower case (f: flash) is not an issue with the target.
 _STATES = {
     "D": "degraded",
@@ -28,14 +28,14 @@ _UUID = re.compile(r"(?P<system>\S+)-OST(?P<index>[0-9a-fA-F]{4,8})(?:_UUID)?$")
 
 
 def parse_df(text: str) -> tuple[Target, ...]:
-    """The OSTs of `lfs df -v`, ascending; one that is flagged, full or unreachable is unusable, with the reason."""
+    """Parse the OSTs of `lfs df -v`, ascending. Flagged, full and unreachable OSTs are unusable, with the reason."""
     targets = {t.index: t for line in text.splitlines() if (t := _parse_target(line.strip()))}
     return tuple(targets[index] for index in sorted(targets))
 
 
 def _parse_target(line: str) -> Target | None:
     if used := _USED.match(line):
-        # The name has the index that setstripe takes; the number in brackets counts the lines in some releases.
+        # The name contains the index that setstripe takes; in some releases, the number in brackets counts lines.
         named, free = _UUID.search(used["uuid"]), int(used["free"]) * KIB
         issues = [_STATES.get(flag, f"flagged {flag}") for flag in used["flags"] or "" if not flag.islower()]
         if free == 0 or (used["used"] == "100%" and free < _FULL):
@@ -53,7 +53,7 @@ def _parse_target(line: str) -> Target | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ost:
-    """One OST as `lfs osts` lists it without asking any server; `system` is the file system's name."""
+    """An OST in the list of `lfs osts`, which asks no server. `system` is the name of the file system."""
 
     index: int
     system: str
@@ -78,7 +78,7 @@ def parse_osts(text: str) -> tuple[Ost, ...]:
 
 
 def parse_pool(text: str) -> frozenset[int]:
-    """The OSTs of `lfs pool_list SYSTEM.POOL`.
+    """Parse the OSTs of `lfs pool_list SYSTEM.POOL`.
 
     >>> sorted(parse_pool("Pool: scratch.fast\\nscratch-OST0001_UUID\\nscratch-OST000a_UUID\\n"))
     [1, 10]
@@ -87,26 +87,26 @@ def parse_pool(text: str) -> frozenset[int]:
 
 
 STATE_PARAMETERS = ("osp.*.active", "osp.*.max_create_count", "osp.*.prealloc_status", "osc.*.import")
-"""The parameters to read with `lctl get_param`; osp.* exist on an MDS only, and only root can read osc.*.import."""
+"""The parameters to read with `lctl get_param`. Only an MDS has osp.*, and only root can read osc.*.import."""
 Issues = dict[tuple[str, int], str]  # why an OST is unusable, by file system and index
 _PARAMETER = re.compile(
     r"^(?P<kind>osp|osc)\.(?P<system>.+)-OST(?P<index>[0-9a-fA-F]{4,8})-osc-(?P<client>[^.]+)\.(?P<name>\w+)=(?P<value>.*)$"
 )
 _IMPORT_STATE = re.compile(r"^\s+state:\s*(?P<state>\w+)\s*$")
-# An import that idles reconnects by itself when it is needed.
+# An idle import reconnects by itself when it is needed.
 _CONNECTED = {"FULL", "IDLE", "NEW"}
 _NO_SPACE = "-28"
 
 
 def parse_states(text: str) -> tuple[Issues, Issues]:
-    """From the STATE_PARAMETERS: the OSTs that this client has lost, and those on which the MDS creates no objects."""
+    """Parse STATE_PARAMETERS: return the OSTs that this client has lost, and those where the MDS creates no objects."""
     lost: Issues = {}
     drained: Issues = {}
     current: tuple[str, int] | None = None
     for line in text.splitlines():
         if parameter := _PARAMETER.match(line):
             ost = parameter["system"], int(parameter["index"], 16)
-            # An MDS shows its own connections among those of the clients.
+            # An MDS lists its own connections among those of the clients.
             is_import = parameter["kind"] == "osc" and parameter["name"] == "import"
             current = ost if is_import and not parameter["client"].startswith("MDT") else None
             if parameter["kind"] == "osp" and (why := _drain_reason(parameter["name"], parameter["value"])):
@@ -133,20 +133,20 @@ _UNREACHABLE = re.compile(
 
 
 def parse_check(text: str) -> Issues:
-    """The OSTs that `lfs check osts` reports on stderr."""
+    """Parse the OSTs that `lfs check osts` reports on stderr."""
     return {(f["system"], int(f["index"], 16)): f["because"].lower() for f in _UNREACHABLE.finditer(text)}
 
 
 _PLAIN, _OVERSTRIPED, _ON_MDT = "raid0", "raid0,overstriped", "mdt"
-TO_THE_END = "-1"  # as a component's end: that of the file, however long it is
+TO_THE_END = "-1"  # a component's end: the end of the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One part of a layout as `lfs` has it: 0 is the file system's default, a negative count a multiple of all OSTs.
+    """A component of a layout, in the terms of `lfs`: 0 is the default, a negative count a multiple of all OSTs.
 
-    `pattern` is empty where a folder has no layout of its own. `osts` are those of a file's objects, or a list that
-    a folder was given. `extension` marks the part of a self-extending layout that has no objects.
+    `pattern` is empty if a folder has no layout. `osts` are the OSTs of a file's objects, or the list that was set for
+    a folder. `extension` marks the component of a self-extending layout that has no objects.
     """
 
     count: int
@@ -160,7 +160,7 @@ class Component:
     extension: bool = False
 
     def options(self, before: Component) -> tuple[str, ...]:
-        """The options of `lfs setstripe` that make it after component `before`, from which it inherits."""
+        """Return the options of `lfs setstripe` that create it after component `before`, from which it inherits."""
         end = ("-E", self.end) if self.end else ()
         if self.pattern == _ON_MDT:
             return *end, "-L", "mdt"
@@ -175,7 +175,7 @@ class Component:
         )
 
     def unsupported_feature(self, before: Component) -> str:
-        """What these options cannot express after component `before`; "" if there is nothing."""
+        """Return the feature that these options cannot express after component `before`, or ""."""
         if self.pattern not in ("", _PLAIN, _OVERSTRIPED, _ON_MDT):
             return f"a layout of pattern {self.pattern}"
         if self.flags not in ("", "0"):
@@ -183,9 +183,9 @@ class Component:
         if not self.end:
             return ""
         if self.start != ANY and self.count > 1 and not self.osts:
-            # lfs shows `-E 4M -o 1,4` and `-E 4M -c 2 -i 1` alike.
+            # lfs prints the same for `-E 4M -o 1,4` and `-E 4M -c 2 -i 1`.
             return "a progressive layout that may name its OSTs"
-        # A component inherits what is not given from the one before it, and lfs does not take 0.
+        # A component inherits missing options from the one before it, and lfs rejects 0.
         inherited = before.count and not self.count, before.size and not self.size, before.pool and not self.pool
         if self.pattern != _ON_MDT and (any(inherited) or (before.pattern == _OVERSTRIPED != self.pattern)):
             return "a progressive layout with a default after a value"
@@ -197,7 +197,7 @@ _NOTHING = Component(count=0, size=0, start=ANY, pattern="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripedLayout:
-    """A layout: one component, or several one after the other (PFL), perhaps in several mirrors."""
+    """A layout of one component, or of several in sequence (PFL), perhaps in several mirrors."""
 
     components: tuple[Component, ...]
     mirrors: int = 1
@@ -205,17 +205,17 @@ class StripedLayout:
 
     @property
     def is_unset(self) -> bool:
-        """Whether a folder has no layout of its own (as read with --raw)."""
+        """Whether a folder has no layout itself (as read with --raw)."""
         return len(self.components) == 1 and replace(self.components[0], pattern="") == _NOTHING
 
     @property
     def last(self) -> Component:
-        """What most of a large file gets; as `lfs getstripe -c` on a folder answers."""
+        """The component that holds most of a large file; `lfs getstripe -c` on a folder prints its count."""
         with_objects = [c for c in self.components if c.pattern != _ON_MDT and not c.extension]
         return (with_objects or self.components)[-1]
 
     def options(self) -> tuple[str, ...]:
-        """The options of `lfs setstripe` that make this layout (as read with --raw) where there is none."""
+        """Return the options of `lfs setstripe` that create this layout (read with --raw) on a folder without one."""
         feature = "a self-extending layout" if any(c.extension for c in self.components) else ""
         if self.mirrors not in (0, 1):
             feature = "a mirrored layout"
@@ -226,7 +226,7 @@ class StripedLayout:
             options += component.options(before)
             before = _NOTHING if component.pattern == _ON_MDT else component
         if feature:
-            raise BadInput(self.where, f"{feature} could not be restored, so the folder is left unchanged")
+            raise BadInput(self.where, f"shows {feature}, which Forebay cannot restore; the folder is unchanged")
         return options
 
 
@@ -236,10 +236,10 @@ _WHOLE = re.compile(r"-?\d{1,19}")
 
 
 def parse_stripe(text: str, where: str) -> StripedLayout:
-    """The layout that `lfs getstripe -y` prints of a file, or with -d of a folder; `where` names that command.
+    """Parse the layout that `lfs getstripe -y` prints for a file, or with -d for a folder; `where` names the command.
 
-    It looks like YAML and is read line by line: names of pools are whatever a site gives them (007, null), and from
-    release to release components are a list or numbered (component0), and a folder's fields have lmm_ or not.
+    It looks like YAML but is read line by line: sites choose the names of pools (007, null), and releases differ in
+    whether components are a list or numbered (component0), and whether a folder's fields start with lmm_.
     """
     head: dict[str, str] = {}
     parts: list[dict[str, str]] = []
@@ -253,12 +253,12 @@ def parse_stripe(text: str, where: str) -> StripedLayout:
                 osts.append([])
             table = parts[-1] if parts else head
             if field["key"] in table and field["key"] != "l_fid":
-                raise BadInput(where, f"has several values for {field['key']}")
+                raise BadInput(where, f"printed several values for {field['key']}")
             table[field["key"]] = field["value"] or ""
     if "stripe_count" not in head and "lcm_entry_count" not in head and not parts:
-        raise BadInput(where, "has no stripe info" if "has no stripe info" in text else "does not show a layout")
+        raise BadInput(where, "has no stripe info" if "has no stripe info" in text else "printed no layout")
     if parts and _integer(head, "lcm_entry_count", where, default=len(parts)) != len(parts):
-        raise BadInput(where, f"lists {len(parts)} of {head['lcm_entry_count']} components")
+        raise BadInput(where, f"printed {len(parts)} of {head['lcm_entry_count']} components")
     tables = zip(parts, osts[1:], strict=True) if parts else [(head, osts[0])]
     components = tuple(_parse_component(table, tuple(indices), where) for table, indices in tables)
     mirrors = _integer(head, "lcm_mirror_count", where, default=1) if parts else 1
@@ -295,7 +295,7 @@ def _parse_component(table: Mapping[str, str], osts: tuple[int, ...], where: str
 def _integer(table: Mapping[str, str], key: str, where: str, *, default: int | None = None) -> int:
     if key not in table:
         if default is None:
-            raise BadInput(where, f"has no {key}")
+            raise BadInput(where, f"printed no {key}")
         return default
     if not _WHOLE.fullmatch(table[key]):
         raise BadInput(where, f"{key} must be an integer, not {table[key]!r}")
