@@ -185,7 +185,7 @@ BAD = {
     "capacity=-5GB": "capacity: must be above 0, not '-5GB'",
     "capacity=0": "capacity: must be above 0, not '0'",
     "capacity=much": "capacity: 'much' is not a number with a unit",
-    "capacity=5G": "capacity: '5G' has no unit of bytes",
+    "capacity=5G": "capacity: '5G' has an unknown unit",
     "capacity=900000PB": "capacity: is too large",
     "capacity=5MB tier=tape": "no disk has the field 'tier'",
     "capacity=5MB pool=tape": "no disk has the field 'tier'",

@@ -1,1 +1,1 @@
-"""Slurm: what it runs before, during and after jobs, and how Forebay answers."""
+"""Slurm: the scripts that it runs before, during and after jobs, and Forebay's commands behind them."""

@@ -1,4 +1,4 @@
-"""Slurm's queue: its jobs, and those for which Slurm itself has a burst buffer, as its commands print them."""
+"""Reads Slurm's queue: its jobs, and the burst buffers that Slurm has for them."""
 
 import re
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _COLUMNS = {"JobID": 24, "JobArrayID": 40, "State": 24, "TimeLimit": 24, "TimeLe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJob:
-    """A job as squeue prints it. `number` is its own, `name` what Slurm's commands take: of an array, 12_3.
+    """A job in the output of squeue. `number` is its id; `name` is what Slurm's commands take, in an array 12_3.
 
     `limit` and `left` are seconds, None if it has no limit. `buffer` is the state of its burst buffer, "" if it has
-    none. A job that `may_requeue` is a batch job; `requeues` says whether its user lets Slurm do so.
+    none. Only batch jobs `may_requeue`; `requeues` is whether the user lets Slurm requeue the job.
     """
 
     number: str
@@ -39,41 +39,41 @@ class QueuedJob:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended; a job that is staging out or completing has not."""
+        """Whether the job has ended. A job that is staging out or completing has not."""
         return self.state in _OVER
 
     @property
     def is_torn_down(self) -> bool:
-        """Whether Slurm no longer needs its burst buffer, even if it still has one.
+        """Whether Slurm no longer needs the job's burst buffer, even if it still has one.
 
-        When a job is cancelled, Slurm kills its scripts and starts its teardown at the same time. Sometimes it kills
-        the teardown as well, and does not try again before its next start.
+        When a user cancels a job, Slurm kills the job's scripts and starts its teardown at the same time. Sometimes it
+        kills the teardown too, and does not retry it before slurmctld restarts.
         """
         return self.buffer == "teardown" and (self.is_over or self.state == "PENDING")
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """Slurm's commands; `conf` is its slurm.conf, None where they find it themselves."""
+    """Runs Slurm's commands. `conf` is its slurm.conf; None if the commands find it themselves."""
 
     conf: Path | None
 
     def run(self, *argv: str) -> str:
-        """Run a command; its output."""
+        """Run a command and return its output."""
         environment = () if self.conf is None else ("env", f"SLURM_CONF={self.conf}")
         return run((*environment, *argv), timeout=_TIMEOUT)
 
     def list_jobs(self) -> Mapping[str, QueuedJob]:
-        """All jobs that Slurm still knows, by number; those that ended stay for some minutes."""
+        """List all jobs that Slurm knows, by number. Jobs that ended stay for some minutes."""
         fields = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
         return parse_jobs(self.run("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={fields}"))
 
     def list_buffers(self) -> frozenset[str]:
-        """The numbers of the jobs for which Slurm has a burst buffer now."""
+        """List the numbers of the jobs for which Slurm has a burst buffer."""
         return frozenset(re.findall(r"\bJobID=(\d+)", self.run("scontrol", "show", "burst")))
 
     def list_dependents(self) -> Mapping[str, set[str]]:
-        """By the number of a job, the names of those that wait for it."""
+        """Map the number of each job to the names of the jobs that wait for it."""
         return parse_dependents(self.run("squeue", "--noheader", "--all", "--format=%i %E"))
 
     def read_config(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ class Slurm:
         return dict(re.findall(r"^(\w+)\s*=\s*(\S+)", self.run("scontrol", "show", "config"), re.MULTILINE))
 
     def requeue(self, job: QueuedJob) -> None:
-        """Cancel the job, which tears it down, and requeue it to start now, not after Slurm's pause of two minutes."""
+        """Cancel the job, so that Slurm tears it down, and requeue it to start now, not after Slurm's two minutes."""
         if not job.requeues:
             self.run("scontrol", "update", f"JobId={job.name}", "Requeue=1")
         self.run("scancel", job.name)
@@ -92,7 +92,7 @@ class Slurm:
 
 
 def parse_jobs(text: str) -> Mapping[str, QueuedJob]:
-    """The jobs in the columns of `Slurm.list_jobs`."""
+    """Parse jobs in the columns of `Slurm.list_jobs`."""
     return {job.number: job for job in map(_parse_job, text.splitlines()) if job.number}
 
 
@@ -101,7 +101,7 @@ def _parse_job(line: str) -> QueuedJob:
     values = [line[end - width : end].strip() for end, width in zip(ends, _COLUMNS.values(), strict=True)]
     fields = {name: "" if value in ("(null)", "N/A") else value for name, value in zip(_COLUMNS, values, strict=True)}
     limit = parse_time_limit(fields["TimeLimit"])
-    if limit is not None and limit >= _YEAR:  # Slurm's backfill gives it to a job without a limit
+    if limit is not None and limit >= _YEAR:  # Slurm's backfill gives jobs without a limit a year
         limit = None
     return QueuedJob(
         number=fields["JobID"],
@@ -131,7 +131,7 @@ def parse_dependents(text: str) -> Mapping[str, set[str]]:
 
 
 def parse_time_limit(text: str) -> float | None:
-    """Seconds, of [days-]hours:minutes:seconds or its shorter forms; None if there is no limit.
+    """Parse [days-]hours:minutes:seconds or a shorter form into seconds; None if there is no limit.
 
     >>> parse_time_limit("10:00"), parse_time_limit("1-00:00:30"), parse_time_limit("30"), parse_time_limit("UNLIMITED")
     (600.0, 86430.0, 1800.0, None)
@@ -140,7 +140,7 @@ def parse_time_limit(text: str) -> float | None:
     if match is None:
         return None
     parts = [int(part) for part in match[2].split(":")]
-    if match[1] is None and len(parts) < 3:  # without days the first number is not the hours, unless there are three
+    if match[1] is None and len(parts) < 3:  # without days, only three numbers begin with hours
         parts = [0, *parts]
     hours, minutes, seconds = (*parts, 0, 0)[:3]
     return int(match[1] or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds

@@ -51,7 +51,7 @@ def test_a_changed_file_is_not_overwritten_unless_that_is_said_and_nothing_else_
     refused = forebay("slurm", "install", etc)
     assert refused.code == 2 and {path.name for path in etc.iterdir()} == {"slurm.conf", "job_submit.lua"}
     *differs, last = refused.err.splitlines()
-    assert "--- a site's own" in differs and "--force overwrites" in last and str(etc / "job_submit.lua") in last
+    assert "--- a site's own" in differs and "overwrite them with --force" in last and str(etc / "job_submit.lua") in last
     assert forebay("slurm", "install", etc, "--no-job-submit").code == 0
     assert (etc / "job_submit.lua").read_text() == "-- a site's own\n" and not (etc / "forebay_submit.lua").exists()
     assert forebay("slurm", "install", etc, "--force").code == 0
@@ -127,4 +127,4 @@ def test_the_check_is_content_where_all_is_there(forebay: Forebay, etc: Path, tm
 def test_staging_wants_pairs_and_a_direction(forebay: Forebay, tmp_path: Path) -> None:
     own = ("--volume", tmp_path, "--uid", 1000, "--gid", 1000, "--")
     assert "FROM TO...: must be pairs" in forebay("slurm", "stage", "in", *own, "/x").err
-    assert "must be one of these, not 'up'" in forebay("slurm", "stage", "up", *own, "/x", "y").err
+    assert "must be 'in' or 'out', not 'up'" in forebay("slurm", "stage", "up", *own, "/x", "y").err

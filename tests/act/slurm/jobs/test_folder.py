@@ -60,7 +60,7 @@ def test_a_link_that_the_user_put_there_leads_nowhere(top: Path) -> None:
     home.mkdir()
     os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
     (home / "12").symlink_to(other)
-    with pytest.raises(BadInput, match="is not a folder that nobody owns"):
+    with pytest.raises(BadInput, match="must be a folder, not a link, that nobody owns"):
         create_folder(f"{top}/{{user}}/{{job}}", nobodys_job())
     assert (other.stat().st_uid, other.stat().st_mode & 0o777) == (0, 0o700)
 
@@ -78,7 +78,7 @@ def test_root_makes_nothing_in_a_folder_that_somebody_else_could_change(top: Pat
 @needs_root
 def test_a_folder_of_somebody_else_is_refused(top: Path) -> None:
     (top / "12").mkdir(0o755)
-    with pytest.raises(BadInput, match="is not a folder that nobody owns"):
+    with pytest.raises(BadInput, match="must be a folder, not a link, that nobody owns"):
         check_folder(top / "12", nobodys_job())
 
 

@@ -48,10 +48,10 @@ def test_a_job_whose_name_begins_with_a_letter_has_no_number() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"user": ME}, "--job: is missing"),
+        ({"user": ME}, "--job: is required"),
         ({"job": "../12", "user": ME}, "is not a valid job id"),
         ({"job": "1" * 200, "user": ME}, "is not a valid job id"),
-        ({"job": "12"}, "--user: is missing"),
+        ({"job": "12"}, "--user: is required"),
         ({"job": "12", "user": "nobody-has-this-name"}, "unknown user 'nobody-has-this-name'"),
         ({"job": "12", "user": "a/b"}, "is not a valid user name"),
         ({"job": "12", "user": ME, "nprocs": 1 << 25}, "--nprocs: must be between"),

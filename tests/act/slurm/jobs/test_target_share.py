@@ -59,7 +59,7 @@ def test_of_an_unknown_application_the_file_says_how_many(store: Store) -> None:
     with store.reading() as connection:
         found = decide_share(connection, rules(2, unknown=3), new("b", "new"), 2, "ions")
     assert found.count == 2
-    assert "no run shows how new scales" in found.because
+    assert "no run of new shows how it scales" in found.because
 
 
 def test_runs_that_tell_no_bandwidth_tell_no_number(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The files that Slurm reads beside its slurm.conf: written without overwriting anybody's work, and checked."""
+"""Writes the files that Slurm reads beside slurm.conf, without overwriting the site's changes, and checks them."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ BURST_BUFFER = ("forebay.lua", "burst_buffer.lua")
 JOB_SUBMIT = ("forebay_submit.lua", "job_submit.lua")
 SCRIPTS = {"PrologSlurmctld": "prolog.sh", "EpilogSlurmctld": "epilog.sh", "TaskProlog": "task_prolog.sh"}
 SETTINGS = "forebay_settings.lua"
-JOBS = "forebay_jobs"  # the folder in slurmctld's own where the hooks keep notes on jobs
+JOBS = "forebay_jobs"  # the folder in slurmctld's state folder where the hooks keep notes on jobs
 _CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _DURATIONS = ("time", "margin", "queue", "wait", "patience")
-_LONGEST = 24 * 86400.0  # seconds that Slurm waits for a script at most
+_LONGEST = 24 * 86400.0  # the maximum time that Slurm waits for a script, in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """How the hooks reach the service and how long they wait; times in seconds.
+    """How the hooks reach the service and how long they wait. Times are in seconds.
 
-    `command` starts `forebay`, `conf` is slurm.conf ("" if Slurm finds it itself), `state` the folder where slurmctld
-    keeps its state: the hooks keep there what they need if the service does not answer. A job without a time limit
-    gets its space for `time`; each gets `margin` more for stage-out, and `queue` more until it starts. A job waits
-    up to `wait` for space, and up to `patience` for a service that does not answer.
+    `command` starts `forebay`. `conf` is slurm.conf, "" if Slurm finds it itself. `state` is slurmctld's state folder,
+    where the hooks keep what they need if the service does not answer. A job without a time limit gets its space for
+    `time`. Each job gets `margin` more for stage-out, and `queue` more until it starts. A job waits up to `wait` for
+    space, and up to `patience` for a service that does not answer.
     """
 
     service: str
@@ -66,7 +66,7 @@ class Hooks:
 
     @property
     def socket(self) -> str:
-        """The service's socket: the hooks run on its machine."""
+        """The service's socket. The hooks run on the same machine as the service."""
         from forebay.act.control.client import parse_service
 
         path = parse_service(self.service, "--service").socket
@@ -76,7 +76,7 @@ class Hooks:
 
 
 def burst_buffer_files(hooks: Hooks, *, job_submit: bool = True) -> dict[str, str]:
-    """All files for burst buffers, by name, each after those that it needs: Slurm may read them at any moment."""
+    """Return all files for burst buffers, by name, each after the files that it needs: Slurm may read them any time."""
     folder = files("forebay.act.slurm.burst_buffer") / "lua"
     names = (*BURST_BUFFER, *(JOB_SUBMIT if job_submit else ()))
     scripts = {name: (folder / name).read_text("utf-8") for name in names}
@@ -84,7 +84,7 @@ def burst_buffer_files(hooks: Hooks, *, job_submit: bool = True) -> dict[str, st
 
 
 def format_settings(hooks: Hooks) -> str:
-    """The settings as a Lua table."""
+    """Format the settings as a Lua table."""
     state = hooks.state.rstrip("/")
     texts = {
         "socket": hooks.socket,
@@ -112,7 +112,7 @@ def quote_lua(text: str) -> str:
 
 
 def format_conf(hooks: Hooks) -> str:
-    """Slurm's own settings of burst buffers, whose timeouts are longer than ours."""
+    """Format Slurm's settings for burst buffers, whose timeouts must be longer than ours."""
     other = int(3 * max(hooks.wait, hooks.patience) + 2 * hooks.patience + 120)
     return f"""\
 # Written by `forebay slurm install`; times in seconds.
@@ -125,7 +125,7 @@ StageOutTimeout=86400
 
 
 def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str = "") -> dict[str, str]:
-    """The scripts that run `command` with `config`; `folder` is `jobs.folder` of that, `log` gets lines about jobs."""
+    """Return the scripts that run `command` with `config`. `folder` is its `jobs.folder`; `log` is their log file."""
     values = {"CONFIG": str(config), "FOLDER": str(folder), "LOG": str(log), "CONF": conf}
     marks = {f"@{name}@": shlex.quote(value) for name, value in values.items()}
     marks |= {"@FOREBAY@": command, "@NAMES@": " ".join(NAMES)}
@@ -139,7 +139,7 @@ def fill_scripts(command: str, config: Path, folder: Path, log: Path, conf: str 
 
 
 def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
-    """The lines that slurm.conf must contain."""
+    """Return the lines that slurm.conf must contain."""
     return [
         "BurstBufferType=burst_buffer/lua",
         *(["JobSubmitPlugins=lua"] if job_submit else []),
@@ -149,7 +149,7 @@ def conf_lines(folder: Path, *, job_submit: bool, jobs: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file to be written in place of an `existing` one; None if there is none."""
+    """A file to write in place of the `existing` one, or None."""
 
     path: Path
     text: str
@@ -160,17 +160,17 @@ class PlannedFile:
         return "new" if self.existing is None else "same" if self.existing == self.text else "other"
 
     def difference(self) -> Iterator[str]:
-        """How it differs from the existing one, line by line."""
+        """Yield the lines that differ from the existing file."""
         before, after = (self.existing or "").splitlines(), self.text.splitlines()
         return difflib.unified_diff(before, after, str(self.path), "to be written", lineterm="", n=0)
 
     def write(self) -> None:
-        """Write all of it or nothing, so that slurmctld never reads a part."""
+        """Write the file atomically, so that slurmctld never reads half of it."""
         write_file(self.path, self.text, 0o755 if self.path.suffix == ".sh" else 0o644)
 
 
 def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
-    """What would be written into a folder."""
+    """Plan the files to write into a folder."""
     if not folder.is_dir():
         raise BadInput(str(folder), "is not a folder; give the folder with slurm.conf")
     planned = []
@@ -181,7 +181,7 @@ def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
 
 
 def read_conf(folder: Path, name: str) -> str:
-    """The last value of a name in slurm.conf; "" if there is none."""
+    """Return the last value of a name in slurm.conf, or ""."""
     try:
         text = (folder / "slurm.conf").read_text("utf-8", "replace")
     except OSError:
@@ -192,7 +192,7 @@ def read_conf(folder: Path, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of an installation, and what it showed."""
+    """A check of an installation, and its result."""
 
     what: str
     fine: bool
@@ -200,11 +200,11 @@ class Check:
 
 
 def check_installation(folder: Path, client: Client) -> list[Check]:
-    """Whether everything that burst buffers need is there."""
+    """Check everything that burst buffers need."""
     missing = [name for name in (*BURST_BUFFER, SETTINGS, "burst_buffer.conf") if not (folder / name).is_file()]
     kind, is_set = "burst_buffer/lua", read_conf(folder, "BurstBufferType").lower() == "burst_buffer/lua"
     return [
-        Check("files", not missing, f"missing: {', '.join(missing)}" if missing else "all there"),
+        Check("files", not missing, f"missing: {', '.join(missing)}" if missing else "complete"),
         Check("slurm.conf", is_set, f"BurstBufferType={kind}" if is_set else f"BurstBufferType={kind} is missing"),
         _check_modules(),
         *_check_service(client),
@@ -212,10 +212,10 @@ def check_installation(folder: Path, client: Client) -> list[Check]:
 
 
 def _check_modules() -> Check:
-    """By a Lua interpreter, if there is one; Slurm's own, in a library, finds the same modules."""
+    """Check with a Lua interpreter, if one is installed: Slurm's Lua library finds the same modules."""
     lua = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua")
     if lua is None:
-        return Check("Lua modules", True, "not checked: no lua command")
+        return Check("Lua modules", True, "not checked: the lua command is not installed")
     try:
         run((lua, "-e", 'require "socket.core" require "socket.unix" require "cjson"'), timeout=10.0)
     except CommandFailed as error:
@@ -224,7 +224,7 @@ def _check_modules() -> Check:
 
 
 def _check_service(client: Client) -> tuple[Check, Check]:
-    """The service, and the space that it has."""
+    """Check the service, and whether it has space."""
     try:
         health, tiers = client.health(), client.tiers()
     except UserError as error:

@@ -1,12 +1,12 @@
-"""Makes the service's grants and Slurm's jobs agree, and starts jobs again that Slurm would never start.
+"""Makes the service's grants agree with Slurm's jobs, and repairs jobs that Slurm would never start.
 
-A job's teardown releases its space. If that did not happen (the service did not answer for long, slurmctld lost its
-state), the grant would live to its end: `reconcile` releases it as soon as Slurm has no such job, and extends the space
-of jobs that wait or run longer than expected.
+A job's teardown releases its space. If the teardown is lost (the service did not answer for long, or slurmctld lost its
+state), the grant would live to its end. `reconcile` releases it as soon as Slurm no longer has the job. It also extends
+the space of jobs that wait or run longer than expected.
 
-A job whose burst buffer is in a state that Slurm does not leave is cancelled and requeued, and keeps its number:
-nothing else makes Slurm begin again. A job that was held because the service did not answer is released. All others
-that are held because of their burst buffer are reported, with the reason.
+If Slurm is stuck in a state of a job's burst buffer, `reconcile` cancels and requeues the job, which keeps its number:
+nothing else makes Slurm start over. If Slurm holds a job because the service did not answer, `reconcile` releases the
+job. It reports all other jobs that are held because of their burst buffer, with the reason.
 """
 
 import json
@@ -28,7 +28,7 @@ from forebay.model.errors import BadInput
 from forebay.model.grant import ENDED, LIVE
 
 AWAY = "[service-away]"
-"""The end of a reason from our hooks if the service did not answer; the same as in lua/forebay.lua."""
+"""The end of a hook's reason if the service did not answer; the same as in lua/forebay.lua."""
 _PLUGIN = "burst_buffer/lua: "
 _PRE_RUN = "Burst buffer pre_run error"
 _WITH_DATA = frozenset({"running", "suspended", "post-run", "staging-out", "staged-out"})
@@ -41,9 +41,9 @@ _SLACK = 60.0  # seconds that a running job's space may end too early: Slurm pri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Seconds: for a job without a limit, for stage-out after a job, and for a job that waits longer than expected.
+    """Times in seconds: for a job without a limit, for stage-out, and for a job that waits longer than expected.
 
-    A new grant is left alone for `grace`: Slurm may have requested it while its jobs were being read.
+    `reconcile` ignores a new grant for `grace`: Slurm may have requested it while `reconcile` read the jobs.
     """
 
     time: float
@@ -54,7 +54,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What is done to a grant (release, extend) or job (requeue, unhold, report); `advice` is for the administrator."""
+    """An action on a grant (release, extend) or a job (requeue, unhold, report); `advice` is for the administrator."""
 
     grant: str = ""
     job: str
@@ -66,9 +66,9 @@ class Action:
 
 
 def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> list[Action]:
-    """What was done, grant by grant and job by job. If Slurm does not answer, nothing is: it may have more jobs.
+    """Repair grants and jobs; return the actions. If Slurm does not answer, do nothing: it may have more jobs.
 
-    The service is read first: a job that had a grant then is known to Slurm now, or has ended since.
+    Read the service first: any job that had a grant then is known to Slurm now, or has ended since.
     """
     grants, longest = list(client.live_grants()), client.rules()["longest"]
     slurm = Slurm(conf)
@@ -95,7 +95,7 @@ def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> 
 
 
 def job_number(grant: GrantDocument, cluster: str) -> str:
-    """The number of the job that a grant is for; "" if it is not one of this cluster.
+    """Return the number of the grant's job, or "" if the grant is not from this cluster.
 
     >>> [job_number({"key": key}, "hpc") for key in ("slurm-hpc-4711.2", "slurm-hpc2-7", "x")]
     ['4711', '', '']
@@ -112,7 +112,7 @@ def _list_notes(state: str) -> list[Path]:
 
 
 def _read_times(notes: list[Path]) -> dict[str, float]:
-    """By job number, the seconds for which jobs requested their space."""
+    """Read the seconds for which jobs requested their space, by job number."""
     times = {}
     for note in notes:
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -121,7 +121,7 @@ def _read_times(notes: list[Path]) -> dict[str, float]:
 
 
 def _is_kept(grant: GrantDocument, job: str, notes: list[Path]) -> bool:
-    """Whether its stage-out failed; then it lives to its end."""
+    """Return whether the grant's stage-out failed: then it lives to its end."""
     if job and any(note.name == f"{job}.failed" and note.is_file() for note in notes):
         return True
     return grant["path"] != "" and (Path(grant["path"]) / KEPT).is_file()
@@ -141,9 +141,9 @@ def find_corrections(
     longest: float = math.inf,
     times: Mapping[str, float] | None = None,
 ) -> list[Action]:
-    """The grants to release or extend, given Slurm's jobs and those with a burst buffer of Slurm's own.
+    """Find the grants to release or extend. `buffers` are the jobs for which Slurm has a burst buffer.
 
-    `longest` is the seconds that a grant can last, `times` the seconds that jobs requested themselves.
+    `longest` is the longest time of a grant, and `times` are those that jobs requested, in seconds.
     """
     corrections = []
     for grant in grants:
@@ -166,9 +166,9 @@ def find_corrections(
 
 
 def _needs_no_space(job: QueuedJob, buffers: frozenset[str]) -> bool:
-    """Whether it is over, or Slurm has not begun to set up its burst buffer.
+    """Return whether the job is over, or Slurm has not begun to set up its burst buffer.
 
-    The rest of an earlier set-up could keep Slurm from ever beginning again: it takes the space that the job needs.
+    A grant from an earlier set-up could keep Slurm from ever starting over: it takes the space that the job needs.
     """
     if job.is_torn_down:
         return True
@@ -177,7 +177,7 @@ def _needs_no_space(job: QueuedJob, buffers: frozenset[str]) -> bool:
 
 
 def _needed_until(job: QueuedJob, time: float | None, grant: GrantDocument, terms: Terms, now: float) -> float:
-    """Until when its grant must last at least; 0 if that is not known."""
+    """Return the time until which the job's grant must last, or 0 if that is unknown."""
     if job.state in _WAITS:
         needed = now + (time or job.limit or terms.time) + terms.margin
         return needed + terms.queue if grant["until"] < needed else 0.0
@@ -214,9 +214,9 @@ def find_repairs(
     torn_down: Collection[str],
     dependents: Mapping[str, Collection[str]],
 ) -> list[tuple[QueuedJob, Action]]:
-    """The jobs that Slurm will never start by itself because of their burst buffer, and what to do about each.
+    """Find the jobs that Slurm will never start because of their burst buffer, and a repair for each.
 
-    `buffers` are the jobs with a burst buffer of Slurm's own, `torn_down` those with nothing left to tear down.
+    `buffers` are the jobs for which Slurm has a burst buffer, `torn_down` those with nothing left to tear down.
     """
     waiting = [job for job in jobs if job.state == "PENDING" and job.buffer]
     repairs = [(job, _find_repair(job, buffers, torn_down, dependents)) for job in waiting]
@@ -226,7 +226,7 @@ def find_repairs(
 def _find_repair(
     job: QueuedJob, buffers: Collection[str], torn_down: Collection[str], dependents: Mapping[str, Collection[str]]
 ) -> Action | None:
-    # Whether one of our hooks failed; Slurm may still be tearing down what it began.
+    # Whether one of our hooks failed; Slurm may still be tearing down its burst buffer.
     is_held_by_us = job.is_held and (job.reason == _PRE_RUN or job.reason.startswith(_PLUGIN))
     reason = job.reason.removeprefix(_PLUGIN)
     if job.buffer == "pre-run":
@@ -239,7 +239,7 @@ def _find_repair(
         advice = f"copy what you need from its space (forebay storage list), then run scancel {job.name}"
         because = "Slurm lost its burst buffer before the stage-out"
         return Action(job=job.name, what="report", because=because, advice=advice)
-    # A requeued job whose teardown failed once: Slurm keeps the reason after the next try, and never starts the job.
+    # A requeued job whose teardown failed once: Slurm keeps the reason even after a retry, and never starts the job.
     is_left_behind = not job.is_held and job.buffer == "complete" and job.reason.startswith(_PLUGIN)
     if is_left_behind or (is_held_by_us and (job.reason == _PRE_RUN or job.reason.endswith(AWAY))):
         return Action(job=job.name, what="unhold", because=reason.removesuffix(AWAY).rstrip())
@@ -250,19 +250,19 @@ def _find_repair(
 
 
 def _requeue(job: QueuedJob, because: str, dependents: Mapping[str, Collection[str]]) -> Action:
-    """Begin the job again, if nothing speaks against it."""
+    """Return an action that requeues the job, or one that reports why that is not possible."""
     waiting = {name for number in (job.number, job.name.partition("_")[0]) for name in dependents.get(number, ())}
     if job.may_requeue and not waiting:
         return Action(job=job.name, what="requeue", because=because)
-    obstacle = "only batch jobs can begin again"
+    obstacle = "Slurm can requeue only batch jobs"
     if waiting:
-        obstacle = f"jobs that depend on it would see this as its end: {', '.join(sorted(waiting))}"
+        obstacle = f"requeueing it would start or cancel jobs that depend on it: {', '.join(sorted(waiting))}"
     advice = f"{obstacle}; run scancel {job.name} and submit it again"
     return Action(job=job.name, what="report", because=because, advice=advice)
 
 
 def _is_torn_down(client: Client, cluster: str, job: QueuedJob, grace: float) -> bool:
-    """Whether a job waits for a teardown that has had nothing to do for a while."""
+    """Return whether the job waits for a teardown that has had nothing to do for a while."""
     if job.state != "PENDING" or job.buffer != "teardown":
         return False
     return all(
@@ -278,20 +278,20 @@ def _repair(slurm: Slurm, job: QueuedJob, action: Action) -> Action:
         if action.what == "unhold" or (action.what == "requeue" and job.is_held and job.reason != "JobHeldUser"):
             slurm.run("scontrol", "release", job.name)
     except CommandFailed as error:
-        advice = f"look at the job: scontrol show job {job.name}"
+        advice = f"run scontrol show job {job.name} to see its state"
         return replace(action, what=f"{action.what} failed", because=f"{action.because}: {error}", advice=advice)
     return action
 
 
 def _check_requeued(done: list[tuple[QueuedJob, Action]], slurm: Slurm) -> list[Action]:
-    """The actions, with those that Slurm did not do: it tears nothing down for a job that it has not examined yet."""
+    """Mark requeues that Slurm did not do as failed: it tears nothing down for a job that it has not examined yet."""
     jobs = slurm.list_jobs() if any(action.what == "requeue" for _, action in done) else {}
     actions = []
     for before, action in done:
         job = jobs.get(before.number)
         is_unchanged = job is not None and job.state == "PENDING" and job.buffer == before.buffer != "teardown"
         if action.what == "requeue" and is_unchanged:
-            because = f"{action.because}: Slurm still has it as {before.buffer}"
+            because = f"{action.because}: its burst buffer is still in state {before.buffer}"
             action = replace(action, what="requeue failed", because=because, advice="run this again in a minute")
         actions.append(action)
     return actions

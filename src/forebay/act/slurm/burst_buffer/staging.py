@@ -1,6 +1,6 @@
-"""Copies files into a job's space before it starts and out of it afterwards, as the user and with the user's rights.
+"""Copies files into a job's space before it starts and out of it afterwards, with the user's rights.
 
-Nothing is reached through a link inside the space, and no link that leads out of what is copied is created.
+It follows no link inside the space, and creates no link that leads out of the copied tree.
 """
 
 import errno
@@ -17,21 +17,21 @@ from forebay.act.files import open_folder
 from forebay.model.errors import BadInput, UserError, name_errors, why
 
 KEPT = ".forebay-kept"
-"""A file in a volume whose stage-out failed: the volume outlives its job, so that no data is lost."""
+"""A file that marks a volume whose stage-out failed. The volume outlives its job, so that no data is lost."""
 _PIECE = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_RANGES = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF})
 
 
 class _Entry(NamedTuple):
-    """A name in an open folder; `path` is its whole path, for messages."""
+    """A name in an open folder; `path` is its full path, for messages."""
 
     folder: int
     name: str
     path: str
 
     def mode(self) -> int:
-        """Its mode, 0 if it does not exist."""
+        """Return its mode, or 0 if it does not exist."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False).st_mode
         except OSError:
@@ -39,12 +39,12 @@ class _Entry(NamedTuple):
 
 
 def become_user(uid: int, gid: int) -> None:
-    """Become that user for good, with that user's groups and no others."""
+    """Switch to that user permanently, with only that user's groups."""
     if uid == 0 or gid == 0:
-        raise BadInput("uid", "nothing is copied as root")
+        raise BadInput("uid", "must not be root's: files are copied only as an ordinary user")
     if os.geteuid() != 0:
         if (os.getuid(), os.getgid()) != (uid, gid):
-            raise UserError(f"only root can copy as another user (uid {uid}); this is uid {os.getuid()}")
+            raise UserError(f"only root can copy as another user (uid {uid}), not uid {os.getuid()}; run it as root")
         return
     try:
         groups = os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
@@ -56,7 +56,7 @@ def become_user(uid: int, gid: int) -> None:
 
 
 def stage_in(volume: Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Copy each path of this machine to a name in the volume."""
+    """Copy each path on this machine to a name in the volume."""
     with _open_volume(volume) as root:
         for source, name in pairs:
             if not PurePosixPath(source).is_absolute():
@@ -69,10 +69,10 @@ def stage_in(volume: Path, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def stage_out(volumes: Sequence[Path], pairs: Sequence[tuple[str, str]]) -> None:
-    """Copy each name in the volumes to a path of this machine. If one fails, the first volume is marked to be kept.
+    """Copy each name in the volumes to a path on this machine. If a copy fails, mark the first volume to be kept.
 
-    If several volumes have a folder of that name, it gets the files of all. A file that two of them have is an error,
-    as one would overwrite the other.
+    If several volumes have a folder of that name, merge their files. A file that is in two volumes is an error, as one
+    would overwrite the other.
     """
     with ExitStack() as stack:
         roots = [(stack.enter_context(_open_volume(volume)), volume) for volume in volumes]
@@ -83,7 +83,7 @@ def stage_out(volumes: Sequence[Path], pairs: Sequence[tuple[str, str]]) -> None
             with suppress(OSError):
                 os.close(os.open(KEPT, _NEW, 0o600, dir_fd=roots[0][0]))
             places = ", ".join(map(str, volumes))
-            raise UserError(f"{error}; the data stays in {places} for a while") from None
+            raise UserError(f"{error}; the data stays in {places} until the grant ends") from None
 
 
 def _copy_all_out(roots: Sequence[tuple[int, Path]], name: str, target: str) -> None:
@@ -107,13 +107,13 @@ def _open_volume(volume: Path) -> AbstractContextManager[int]:
     if not volume.is_absolute():
         raise BadInput(str(volume), "must be an absolute path")
     if not os.path.lexists(volume):
-        raise BadInput(str(volume), "is not on this machine; stage where the volume is mounted")
+        raise BadInput(str(volume), "is not on this machine; run this where the volume is mounted")
     return _open_folder(str(volume), os.O_NOFOLLOW)
 
 
 @contextmanager
 def _open_folder(path: str, flags: int = 0) -> Iterator[int]:
-    """A folder outside of volumes, whose path may lead through links."""
+    """Open a folder; its path may lead through links, as it is outside volumes."""
     with ExitStack() as stack:
         with name_errors(path):
             folder = stack.enter_context(open_folder(path, flags))
@@ -122,7 +122,7 @@ def _open_folder(path: str, flags: int = 0) -> Iterator[int]:
 
 @contextmanager
 def _find_in_volume(root: int, volume: Path, name: str, *, make: bool = False) -> Iterator[_Entry]:
-    """The entry of a name in the volume, whose folders are opened one by one; none of them may be a link."""
+    """Give the entry of a name in the volume. Open its folders one by one; none of them may be a link."""
     parts = PurePosixPath(name).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise BadInput(name, "must be a path inside the burst buffer")
@@ -135,7 +135,7 @@ def _find_in_volume(root: int, volume: Path, name: str, *, make: bool = False) -
 
 
 def _enter(entry: _Entry, stack: ExitStack, *, make: bool = False) -> int:
-    """The opened folder, which is made if it is missing; the stack closes it."""
+    """Open the folder, or create it with `make` if it is missing; the stack closes it."""
     try:
         if make:
             with suppress(FileExistsError):
@@ -143,14 +143,14 @@ def _enter(entry: _Entry, stack: ExitStack, *, make: bool = False) -> int:
         folder = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=entry.folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(entry.mode()):
-            raise BadInput(entry.path, "is a link; nothing is reached through one") from None
+            raise BadInput(entry.path, "is a link; staging does not follow links") from None
         raise BadInput(entry.path, why(error)) from None
     stack.callback(os.close, folder)
     return folder
 
 
 def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
-    """Copy an entry with all that is in it; `depth` is how deep it is in the tree that is copied."""
+    """Copy an entry and everything in it; `depth` is its depth in the copied tree."""
     with name_errors(source.path):
         status = os.stat(source.name, dir_fd=source.folder, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
@@ -160,7 +160,7 @@ def _copy(source: _Entry, target: _Entry, *, depth: int) -> None:
     elif stat.S_ISLNK(status.st_mode):
         _copy_link(source, target, depth)
     else:
-        raise BadInput(source.path, "is neither a file nor a folder nor a link")
+        raise BadInput(source.path, "is not a file, folder or link; leave it out")
 
 
 def _copy_folder(source: _Entry, target: _Entry, status: os.stat_result, depth: int) -> None:
@@ -178,7 +178,7 @@ def _copy_link(source: _Entry, target: _Entry, depth: int) -> None:
     with name_errors(source.path):
         destination = os.readlink(source.name, dir_fd=source.folder)
     if not is_inside(destination, depth):
-        raise BadInput(source.path, f"is a link to {destination!r}, which leads out of what is copied")
+        raise BadInput(source.path, f"is a link to {destination!r}, outside the copied tree; remove the link")
     with name_errors(target.path):
         if stat.S_ISLNK(target.mode()):
             os.unlink(target.name, dir_fd=target.folder)
@@ -186,9 +186,9 @@ def _copy_link(source: _Entry, target: _Entry, depth: int) -> None:
 
 
 def is_inside(destination: str, depth: int) -> bool:
-    """Whether a link in a folder that is `depth - 1` below the top leads to something below the top.
+    """Return whether a link in a folder `depth - 1` levels below the top leads to something below the top.
 
-    `..` counts only at the beginning: after a name, which may be a link itself, its destination is unknown.
+    Allow `..` only at the beginning: after a name, which may be a link itself, its destination is unknown.
 
     >>> is_inside("data/x", 1), is_inside("../x", 2), is_inside("../x", 1), is_inside("/etc/passwd", 9)
     (True, True, False, False)
@@ -201,7 +201,7 @@ def is_inside(destination: str, depth: int) -> bool:
 
 
 def _copy_file(source: _Entry, target: _Entry) -> None:
-    """Copy under another name until it is whole, so that nobody takes a part for it."""
+    """Copy under another name and rename the complete copy, so that no program reads an incomplete file."""
     part = f".{target.name[:200]}.{os.getpid()}.forebay"
     with ExitStack() as stack:
         with name_errors(source.path):
@@ -228,7 +228,7 @@ def _copy_bytes(reader: int, writer: int) -> None:
     except OSError as error:
         if error.errno not in _NO_RANGES:
             raise
-    # Copy the rest from where the kernel stopped; usually nothing is left.
+    # Copy what is left from where the kernel stopped; usually nothing.
     while piece := os.read(reader, _PIECE):
         left = memoryview(piece)
         while left:

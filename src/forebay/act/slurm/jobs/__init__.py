@@ -1,1 +1,1 @@
-"""What happens before and after each job of Slurm's."""
+"""Prepares each Slurm job, and cleans up after it."""

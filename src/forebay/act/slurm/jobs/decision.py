@@ -1,4 +1,4 @@
-"""What a job gets: its application, its targets among the running jobs, its folder and the folder's layout."""
+"""Decides what a job gets: its targets among the running jobs, its folder, and the folder's layout."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,19 +38,19 @@ _Part = tuple[dict[str, str], dict[str, str]]  # variables for the job, and fiel
 
 
 def check_policies(settings: JobSettings) -> None:
-    """Raise an error unless the policies that the file names exist and none of them simulates."""
+    """Raise an error if a policy in the settings does not exist, or needs a simulation."""
     if settings.scratch is not None:
         check_policy("scratch.policy", "stripe", settings.scratch.policy)
     if settings.targets is not None:
         spec = check_policy("targets.allocate", "allocate", settings.targets.allocate)
         if find("allocate", spec).simulates:
-            raise BadInput("targets.allocate", f"{spec!r} simulates, which takes too long for a job; choose another")
+            raise BadInput("targets.allocate", f"{spec!r} simulates, which is too slow for a prolog; choose another")
 
 
 def prepare_job(
     store: Store, settings: JobSettings, job: Job, *, now: float, until: float, chance: float
 ) -> Preparation:
-    """Decide all of it, and lease targets to the job until then; a step that fails does not affect the others."""
+    """Decide, and lease targets to the job up to `until`. A step that fails does not affect the others."""
     check_policies(settings)
     with store.writing() as connection:
         app = find_application(connection, job)
@@ -65,7 +65,7 @@ def prepare_job(
             more_variables, more_fields = step(store, settings, job, request)
         except (ForebayError, OSError) as error:
             troubles.append(why(error) if isinstance(error, OSError) else str(error))
-            if step is _prepare_folder:  # without it there is nothing to lay out
+            if step is _prepare_folder:  # without a folder, there is no layout to set
                 break
         else:
             variables |= more_variables
@@ -75,10 +75,10 @@ def prepare_job(
 
 
 def find_application(connection: Connection, job: Job) -> str:
-    """The application that a job runs.
+    """Find the application that a job runs.
 
-    That is the one that somebody named; else the command or the job's name, if the history knows such an application;
-    else what the user's last job of that name ran; else the job's name, under which the history will know it.
+    It is the one that the user named; else the command or the job's name, if the history knows that application; else
+    the application of the user's last job with that name; else the job's name, which the history will use from now on.
     """
     if job.app:
         return job.app
@@ -91,7 +91,7 @@ def find_application(connection: Connection, job: Job) -> str:
 
 
 def _prepare_targets(store: Store, settings: JobSettings, _job: Job, request: JobRequest) -> _Part:
-    """Targets that are not those of the file system."""
+    """Allocate targets other than those of the file system."""
     targets = settings.targets
     if targets is None or targets.count is None:
         return {}, {}
@@ -106,7 +106,7 @@ def _prepare_targets(store: Store, settings: JobSettings, _job: Job, request: Jo
 
 
 def _prepare_folder(_store: Store, settings: JobSettings, job: Job, _request: JobRequest) -> _Part:
-    """The job's folder, which it can use even without a layout."""
+    """Create or check the job's folder, which the job can use even without a layout."""
     scratch = settings.scratch
     if scratch is None or settings.jobs.mode == "shadow":
         return {}, {}
@@ -119,7 +119,7 @@ def _prepare_folder(_store: Store, settings: JobSettings, job: Job, _request: Jo
 
 
 def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobRequest) -> _Part:
-    """Advise and apply; the allocation among running jobs, if there is one, limits the stripe count."""
+    """Advise a layout and apply it. The allocation among running jobs, if any, limits the stripe count."""
     scratch, targets, shadow = settings.scratch, settings.targets, settings.jobs.mode == "shadow"
     if scratch is None:
         return {}, {}
@@ -127,7 +127,7 @@ def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobR
     folder = Path(fill_pattern(scratch.folder, job))
     files = open_filesystem(filesystem)
     current = files.targets(above)
-    if not shadow:  # else the folder may not exist
+    if not shadow:  # in shadow mode, the folder may not exist
         with acting_as(job):
             current = files.restrict(current, folder)
     check_usable(current, filesystem.name or str(above))
@@ -167,11 +167,11 @@ class Share:
 def decide_share(
     connection: Connection, rules: Targets, request: JobRequest, most: int, system: str, filesystem: str | None = None
 ) -> Share:
-    """What the policy gives the new job of `most` targets, by runs on `filesystem`; running jobs keep theirs."""
+    """Decide how many of `most` targets the new job gets, by runs on `filesystem`. Running jobs keep theirs."""
     curves = read_curves(rules.curves).by_name if rules.curves else None
     application = _model_application(connection, request.app, request.nprocs, curves, most, filesystem)
     if application is None:
-        return Share(count=min(rules.unknown, most), because=f"no run shows how {request.app} scales")
+        return Share(count=min(rules.unknown, most), because=f"no run of {request.app} shows how it scales")
     others = [job for job in jobs.list_running_jobs(connection, system, request.now) if job.job != request.job]
     running = [_model_running(connection, job, curves, most, filesystem) for job in others]
     applications = (*running, application)
@@ -184,7 +184,7 @@ def decide_share(
 
 
 def allocate_targets(connection: Connection, rules: Targets, request: JobRequest) -> tuple[tuple[int, ...], str]:
-    """Lease targets such as I/O nodes to the new job; they, and the reason for their number."""
+    """Lease targets such as I/O nodes to the new job; return them and the reason for their number."""
     assert rules.count is not None and request.job is not None
     share = decide_share(connection, rules, request, rules.count, rules.name)
     leases = jobs.jobs_by_target(connection, rules.name, request.now)
@@ -199,7 +199,7 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
 
 
 def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], count: int) -> tuple[int, ...]:
-    """The `count` targets with the fewest jobs on them; of equal ones the lowest.
+    """Return the `count` targets with the fewest jobs; ties go to the lowest index.
 
     >>> least_used(range(4), {0: {"a"}, 1: {"a", "b"}, 2: {"c"}}, 3)
     (0, 2, 3)
@@ -210,7 +210,7 @@ def least_used(targets: Sequence[int], users: Mapping[int, Collection[str]], cou
 def _model_application(
     connection: Connection, app: str, nprocs: int, curves: _Curves, most: int, filesystem: str | None
 ) -> Application | None:
-    """The application as its runs show it; None if its curve is unknown."""
+    """Model the application from its runs; None if its curve is unknown."""
     if not jobs.is_known_app(connection, app):
         return None
     try:
@@ -227,14 +227,14 @@ def _model_application(
         phases=1,
         compute_seconds=max(profile.measures["run_time"].median - profile.measures["time_by_slowest"].median, 1.0),
         volume=profile.forecast.total_bytes.median,
-        curve=Curve.of(points or {most: curve.bandwidths[0]}),  # beyond all its points, it has its first bandwidth
+        curve=Curve.of(points or {most: curve.bandwidths[0]}),  # if every point is larger, use the first bandwidth
     )
 
 
 def _model_running(
     connection: Connection, job: jobs.RunningJob, curves: _Curves, most: int, filesystem: str | None
 ) -> Application:
-    """A running job on exactly the targets that it has; if its application is unknown, without I/O."""
+    """Model a running job on exactly the targets that it has; without I/O, if its application is unknown."""
     n = min(len(job.targets), most)
     nodes, curve = float(job.nprocs), Curve.of({n: 1.0})
     unknown = Application(name=job.app, compute_nodes=nodes, phases=1, compute_seconds=1.0, volume=0.0, curve=curve)
@@ -244,7 +244,7 @@ def _model_running(
 
 
 def warm_up(rules: Targets) -> None:
-    """Decide once, so that what the policy needs is compiled before a job waits for it."""
+    """Decide once, so that the policy's kernels are compiled before a job waits for them."""
     curve = Curve.of({1: 1.0, 2: 1.5})
     example = Application(name="a", compute_nodes=1.0, phases=1, compute_seconds=1.0, volume=1.0, curve=curve)
     view = View(System(targets=2, compute_nodes=2.0), (example, example), rng=np.random.default_rng(0))

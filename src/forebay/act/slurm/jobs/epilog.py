@@ -1,4 +1,4 @@
-"""After a job: release its targets and ingest its logs. A second run changes nothing."""
+"""The epilog: releases a job's targets and ingests its logs. A second run changes nothing."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class Epilog:
 
 
 def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> Epilog:
-    """Release the targets first: the rest may take a while."""
+    """Release the targets first: the other steps may take a while."""
     with store.writing() as connection:
         began = last_decision_time(connection, job.job, now)
         freed = forget_job(connection, job.job)
@@ -52,21 +52,21 @@ def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> 
 
 
 def find_logs(settings: JobSettings, job: Job, *, began: float | None, now: float) -> Iterator[Path]:
-    """The logs that Darshan named after the job, in the folders of the days on which it ran."""
+    """Find the logs that Darshan named after the job, in the folders of the days on which it ran."""
     if settings.darshan is None or job.number is None:
         return
-    # Darshan uses the day on which a program began; USER_PROGRAM_idJOB_… or, since 3.3, …_idJOB-PROCESS_…
+    # Darshan uses the day on which a program began. Names are USER_PROGRAM_idJOB_… or, since 3.3, …_idJOB-PROCESS_…
     named = re.compile(rf"_id{job.number}(?:-\d+)?_")
     for folder in day_folders(settings.darshan, job, began=began, now=now):
         try:
-            names = sorted(os.listdir(folder))  # noqa: PTH208  # a day may have a hundred thousand
+            names = sorted(os.listdir(folder))  # noqa: PTH208  # a day may have 100,000 logs
         except OSError:
             continue  # no log that day
         yield from (folder / name for name in names if name.endswith(SUFFIXES) and named.search(name))
 
 
 def day_folders(darshan: Darshan, job: Job, *, began: float | None, now: float) -> list[Path]:
-    """The folders of every day from the job's start to now, at most the newest `days`; without a start the last two."""
+    """List the folders of the days from the job's start to now, at most the last `days`; without a start, two."""
     last = datetime.fromtimestamp(now).date()
     first = last - timedelta(days=1) if began is None else datetime.fromtimestamp(began).date()
     days = [last - timedelta(days=back) for back in range(min((last - first).days + 1, darshan.days))]

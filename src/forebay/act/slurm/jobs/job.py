@@ -1,4 +1,4 @@
-"""A job that is about to start or has ended, as a batch system or a script describes it, and its folder."""
+"""A job that starts or has ended, as a batch system or a script describes it, and its folder."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ _TIMEOUT = 3.0  # seconds, for scontrol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`app` is the application, if somebody names it; `seconds` is the job's time limit, 0 if unknown."""
+    """`app` is the application, if the user named it; `seconds` is the job's time limit, 0 if unknown."""
 
     job: str
     user: str
@@ -35,7 +35,7 @@ class Job:
 
     @property
     def number(self) -> int | None:
-        """The digits at the start of the id, as Darshan and the accounting know the job.
+        """The digits at the start of the id, which Darshan and the accounting use.
 
         >>> Job(job="4711.pbs01", user="u", uid=1, gid=1).number
         4711
@@ -47,13 +47,13 @@ class Job:
 def identify_job(
     environment: Mapping[str, str], *, job: str = "", user: str = "", name: str = "", app: str = "", nprocs: int = 0
 ) -> Job:
-    """The job by the options, else by the environment that Slurm gives to prologs and epilogs."""
+    """Identify the job by the options, or else by the environment that Slurm gives to prologs and epilogs."""
     job = job or environment.get("SLURM_JOB_ID", "")
     if not job:
-        raise BadInput("--job", "is missing, and SLURM_JOB_ID is not set")
+        raise BadInput("--job", "is required, as SLURM_JOB_ID is not set")
     if not _ID.fullmatch(job):
         raise BadInput("--job", f"{job[:40]!r} is not a valid job id")
-    # The environment may be that of another job, in which this command runs.
+    # This command may run inside another job, whose environment it then has.
     slurm = environment if job == environment.get("SLURM_JOB_ID") else {}
     account = _find_user(user or slurm.get("SLURM_JOB_USER", ""), slurm.get("SLURM_JOB_UID", ""))
     tasks = _parse_count(slurm.get("SLURM_JOB_NTASKS", "")) or _parse_cpus(slurm.get("SLURM_JOB_CPUS_PER_NODE", ""))
@@ -72,7 +72,7 @@ def identify_job(
 
 
 def query_controller(job: Job, nprocs: int) -> Job:
-    """The job with what Slurm's controller knows of it, except a given `nprocs`; unchanged if it does not answer."""
+    """Add what Slurm's controller knows about the job; keep a given `nprocs`. Change nothing if it does not answer."""
     try:
         fields = parse_job(run(("scontrol", "-o", "show", "job", job.job), timeout=_TIMEOUT))
     except CommandFailed:
@@ -87,7 +87,7 @@ def query_controller(job: Job, nprocs: int) -> Job:
 
 
 def parse_job(line: str) -> dict[str, str]:
-    """The fields that `scontrol -o show job` prints; values may contain spaces.
+    """Parse the fields that `scontrol -o show job` prints; values may contain spaces.
 
     >>> parse_job("JobId=1 JobName=my job UserId=dev(999) Power= ")
     {'JobId': '1', 'JobName': 'my job', 'UserId': 'dev(999)', 'Power': ''}
@@ -105,7 +105,7 @@ def _find_user(name: str, uid: str) -> pwd.struct_passwd:
             return pwd.getpwuid(int(uid))
     except (KeyError, ValueError):
         raise BadInput("--user", f"unknown user {name or uid!r} on this machine") from None
-    raise BadInput("--user", "is missing, and SLURM_JOB_USER is not set")
+    raise BadInput("--user", "is required, as SLURM_JOB_USER is not set")
 
 
 def _parse_count(text: str) -> int:
@@ -113,16 +113,16 @@ def _parse_count(text: str) -> int:
 
 
 def _parse_cpus(text: str) -> int:
-    """The CPUs of all nodes: "2(x3),1" is 7; 0 for anything else."""
+    """Sum the CPUs of all nodes: "2(x3),1" is 7. Return 0 for invalid text."""
     parts = [re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part) for part in text.split(",")]
     return sum(int(part[1]) * int(part[2] or 1) for part in parts if part) if all(parts) else 0
 
 
 @contextmanager
 def acting_as(job: Job) -> Iterator[None]:
-    """Switch the whole process from root to the job's user meanwhile, for files and for commands.
+    """Switch the whole process from root to the job's user for a while, for files and commands.
 
-    A user can put links into folders of their own. Root would follow them; the user reaches nothing new through them.
+    Users can put links into their folders. Root would follow them; the user gains nothing through them.
     """
     if os.geteuid() != 0 or job.uid == 0:
         yield
@@ -148,7 +148,7 @@ def fill_pattern(pattern: str, job: Job) -> str:
 
 
 def shared_part(pattern: str) -> Path:
-    """The folder above all that belongs to one user or job.
+    """Return the lowest folder that all users and jobs share.
 
     >>> str(shared_part("/scratch/of-{user}/{job}"))
     '/scratch'
@@ -157,10 +157,10 @@ def shared_part(pattern: str) -> Path:
 
 
 def create_folder(pattern: str, job: Job) -> Path:
-    """Create the job's folder, and missing ones between the shared part and it; an existing one is fine."""
+    """Create the job's folder, if it does not exist, and missing folders between the shared one and it."""
     above, folder = shared_part(pattern), Path(fill_pattern(pattern, job))
     if not above.is_dir():
-        raise BadInput(str(above), "no such folder")
+        raise BadInput(str(above), "no such folder; create it, or correct scratch.folder")
     try:
         for level in (*reversed([p for p in folder.parents if above in p.parents]), folder):
             _create_level(level, job)
@@ -171,11 +171,11 @@ def create_folder(pattern: str, job: Job) -> Path:
 
 
 def check_folder(folder: Path, job: Job) -> None:
-    """Raise BadInput unless it is a folder of the user's, and not a link to one."""
+    """Raise BadInput unless the user owns the folder, and it is not a link."""
     with acting_as(job):
         status = folder.lstat()
     if status.st_uid != job.uid or not folder.is_dir() or folder.is_symlink():
-        raise BadInput(str(folder), f"is not a folder that {job.user} owns")
+        raise BadInput(str(folder), f"must be a folder, not a link, that {job.user} owns")
 
 
 def _create_level(level: Path, job: Job) -> None:
@@ -183,7 +183,7 @@ def _create_level(level: Path, job: Job) -> None:
         with acting_as(job):
             level.mkdir(0o700, exist_ok=True)
     except PermissionError:
-        # As root only where the user cannot replace it meanwhile.
+        # Act as root only where the user cannot replace the folder in the meantime.
         if os.geteuid() != 0 or level.parent.stat().st_uid != 0:
             raise
         level.mkdir(0o700)

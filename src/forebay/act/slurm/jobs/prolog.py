@@ -1,4 +1,4 @@
-"""Before a job: the first of its nodes decides what it gets, and each node writes its environment."""
+"""The prolog: the first of a job's nodes decides what the job gets, and each node writes its environment."""
 
 import re
 import time
@@ -16,9 +16,9 @@ from forebay.model.layout import Layout
 
 NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRIPE_SIZE", "FOREBAY_STRIPE_OFFSET",
          "FOREBAY_OSTS", "FOREBAY_TARGETS")  # fmt: skip
-"""The variables about a job's files; FOREBAY_TARGETS are the OSTs unless other targets are shared among jobs."""
+"""The variables about a job's files. FOREBAY_TARGETS are the OSTs, unless jobs share other targets."""
 _SPACE_NAMES = ("FOREBAY_PATH", "FOREBAY_PATHS")
-"""The variables about exposed space. (The hooks of a burst buffer set the same ones.)"""
+"""The variables about exposed space. The hooks of burst buffers set them, too."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._@:+=,-]+")
 _SLACK = 600.0  # seconds that a job keeps its targets beyond its time limit, for a late epilog
 _POLL = 0.1
@@ -27,7 +27,7 @@ _PATIENCE = 2.0  # seconds to wait for a service that does not answer, while the
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What was done for a job: its environment, fields for the log, and the problems on the way."""
+    """The result of a prolog: the job's environment, fields for the log, and problems."""
 
     app: str
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Preparation:
 
 
 def export_lines(environment: Mapping[str, str]) -> list[str]:
-    """Lines for a shell, and for Slurm's TaskProlog, which knows no quotes.
+    """Format the variables for a shell and for Slurm's TaskProlog, which does not parse quotes.
 
     >>> export_lines({"FOREBAY_TARGETS": "0,1"})
     ['export FOREBAY_TARGETS=0,1']
@@ -45,7 +45,7 @@ def export_lines(environment: Mapping[str, str]) -> list[str]:
 
 
 def select_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables in the order of their names, without empty ones and those that would need quotes."""
+    """Select the variables in the order of NAMES, without empty values and values that need quotes."""
     variables = {"FOREBAY_TARGETS": variables.get("FOREBAY_OSTS", ""), **variables}
     return {name: variables[name] for name in (*NAMES, *_SPACE_NAMES) if _PLAIN.fullmatch(variables.get(name, ""))}
 
@@ -68,7 +68,7 @@ def format_targets(targets: tuple[int, ...]) -> str:
 
 
 def read_variables(connection: Connection, settings: JobSettings, job: Job, now: float) -> dict[str, str]:
-    """The variables of a job that another node has prepared, from the store."""
+    """Read the variables of a job that another node has prepared from the store."""
     variables = {"FOREBAY_APP": jobs.last_app(connection, job.job)}
     if settings.scratch is not None and (row := jobs.applied_layout(connection, job.job)):
         layout = Layout(count=row["stripe_count"], size=row["stripe_size"], start=row["stripe_offset"])
@@ -81,12 +81,12 @@ def read_variables(connection: Connection, settings: JobSettings, job: Job, now:
 
 
 def lease_name(settings: Settings) -> str:
-    """The name under which leases on the file system's targets are kept, the same as in `forebay advise`."""
+    """Return the name under which leases on the targets are kept, the same as in `forebay advise`."""
     return settings.name or str(settings.mount or "default")
 
 
 def environment_file(settings: JobSettings, job: Job) -> Path:
-    """The file from which the job's tasks read their environment."""
+    """Return the file from which the job's tasks read their environment."""
     return settings.jobs.folder / f"{job.job}.env"
 
 
@@ -100,14 +100,14 @@ def run_prolog(
     chance: float,
     pause: Callable[[float], None] = time.sleep,
 ) -> Preparation:
-    """Prepare a job. Only the first of its nodes decides; each writes the environment for the tasks on it.
+    """Prepare a job. Only its first node decides; each node writes the environment for its tasks.
 
-    `look_up` adds what Slurm knows of the job; only the node that decides calls it. In shadow mode everything is
-    decided and recorded, and nothing is leased, set or written.
+    `look_up` adds what Slurm knows about the job; only the node that decides calls it. In shadow mode, the node decides
+    and records, but does not lease, set or write anything.
     """
 
     def decide(full: Job) -> Preparation:
-        # Policies take most of a second to load, and the other nodes need none.
+        # Policies take most of a second to load, and the other nodes do not need them.
         from forebay.act.slurm.jobs.decision import prepare_job
 
         return prepare_job(store, settings, full, now=now, until=_lease_end(settings, full, now), chance=chance)
@@ -118,7 +118,7 @@ def run_prolog(
         is_first = jobs.begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
     if is_first:
         full = look_up(job)
-        # The other nodes wait until this one has finished, well or not.
+        # The other nodes wait until this one has succeeded or failed.
         try:
             preparation = decide(full)
         except BaseException:
@@ -139,7 +139,7 @@ def run_prolog(
 
 
 def _add_space(preparation: Preparation, settings: JobSettings, job: Job) -> Preparation:
-    """Mount the exposed space of the job on this node. Only the first node of a job can mount a volume."""
+    """Mount the job's exposed space on this node. Only the first node of a job can mount a volume."""
     if settings.space is None:
         return preparation
     from forebay.act.control.client import Client, parse_service
@@ -172,7 +172,7 @@ def _lease_end(settings: JobSettings, job: Job, now: float) -> float:
 def _await_decision(
     store: Store, settings: JobSettings, job: Job, now: float, pause: Callable[[float], None]
 ) -> Preparation:
-    """The decision of the first node; the time limit of the prolog ends the wait."""
+    """Wait for the decision of the first node, until the prolog's time limit."""
     while True:
         with store.reading() as connection:
             if jobs.is_decided(connection, job.job, now):

@@ -1,17 +1,17 @@
--- Slurm's burst buffers are grants of Forebay. `forebay slurm install` writes this file and explains it.
+-- Provides Slurm's burst buffers as grants of Forebay. `forebay slurm install` writes this file.
 --
--- job_process, pools and paths run inside slurmctld: they make one short call each and start no process.
--- The others run beside it. Later versions of Slurm pass more arguments, which `...` takes.
+-- job_process, pools and paths run inside slurmctld: each makes one short call and starts no process.
+-- The other hooks run outside it. Later versions of Slurm pass more arguments, which `...` takes.
 --
 -- What Slurm does when a hook fails:
 --   job_process         refuses the job
---   pools               goes on with the pools that it knows; at its start, has no burst buffers at all
---   setup, data_in,     holds the job and calls teardown; `scontrol release` begins again
+--   pools               keeps the pools that it knows; at its start, disables burst buffers
+--   setup, data_in,     holds the job and calls teardown; `scontrol release` starts over
 --   real_size
---   paths               holds the job for good: nothing but its end takes it out of that state. So paths never fails
---   pre_run             calls teardown and begins again; holds the job at the fourth time
+--   paths               holds the job until it is cancelled. So paths never fails
+--   pre_run             calls teardown and starts over; after the fourth failure, holds the job
 --   post_run, data_out  calls teardown
---   teardown            tries it twice more, and then forgets the burst buffer
+--   teardown            retries it twice, and then forgets the burst buffer
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local forebay = dofile(here .. "forebay.lua")
@@ -30,7 +30,7 @@ local function call_patiently(method, path, body)
   return forebay.call_patiently(method, path, body, settings.patience)
 end
 
--- Slurm holds a job whose set-up fails, so set-up waits as long for a service that does not answer as for space.
+-- Slurm holds a job whose set-up fails. So set-up waits for a service that does not answer as long as for space.
 local function call_for_space(method, path, body)
   return forebay.call_patiently(method, path, body, math.max(settings.patience, settings.wait))
 end
@@ -45,7 +45,7 @@ local function finite_limit(seconds)
   return seconds and seconds < YEAR and seconds or nil
 end
 
--- The job's time limit in seconds (nil: it has none) and its state, as Slurm knows them now.
+-- Returns the job's time limit in seconds (nil: none) and its state, from Slurm.
 local function query_job(job, info)
   if type(info) == "table" and tonumber(info.time_limit) then return finite_limit(info.time_limit * 60), "PENDING" end
   local conf = settings.conf ~= "" and "SLURM_CONF=" .. forebay.quote(settings.conf) .. " " or ""
@@ -55,12 +55,12 @@ local function query_job(job, info)
   return finite_limit(forebay.parse_time_limit(limit)), state
 end
 
--- Seconds for which a job needs its space from its start on, with what stage-out takes.
+-- Returns the seconds for which a job needs its space from its start, including stage-out.
 local function needed_seconds(request, limit)
   return (request.time or limit or settings.time) + settings.margin
 end
 
--- The seconds, up to the longest time that a grant can last: a job with a longer limit gets its space for that time.
+-- Limits the seconds to the longest time of a grant: a job with a longer limit gets its space for that time only.
 local function limit_seconds(seconds)
   local rules = call_patiently("GET", "/v1/rules", nil)
   return math.min(seconds, type(rules) == "table" and tonumber(rules.longest) or seconds)
@@ -68,9 +68,9 @@ end
 
 local function read_request(script)
   local text, why = forebay.read_file(script)
-  if not text then return nil, "the job's script cannot be read: " .. why end
+  if not text then return nil, "cannot read the job's script: " .. why end
   local request, wrong = forebay.parse_request(text)
-  return request, wrong or "there is no #" .. forebay.DIRECTIVE .. " line at the top of the script"
+  return request, wrong or "the script has no #" .. forebay.DIRECTIVE .. " line at its top; add one"
 end
 
 -- Refuses an invalid request, and one that can never be granted. If the service does not answer, it accepts the job.
@@ -78,12 +78,12 @@ function slurm_bb_job_process(script, ...)
   local request, wrong = read_request(script)
   if not request then return fail("(new)", "job_process", wrong) end
   if not request.same then
-    return fail("(new)", "job_process", "capacity: Slurm itself cannot read '" .. request.text ..
-      "'; write whole numbers with kB to PB or KiB to PiB")
+    return fail("(new)", "job_process", "capacity: Slurm cannot read '" .. request.text ..
+      "'; write a whole number with kB to PB or KiB to PiB")
   end
   local never, away = forebay.find_refusal(request)
   if never then return fail("(new)", "job_process", never) end
-  if away then slurm.log_info("forebay: a job is not checked: %s", away) end
+  if away then slurm.log_info("forebay: accepted a job without a check: %s", away) end
   return slurm.SUCCESS
 end
 
@@ -107,15 +107,15 @@ local function write_cache(text)
   end
 end
 
--- The tiers as Slurm's pools. If the service does not answer, the pools stay as they were: a slurmctld that starts then
--- reads them from the cache and accepts jobs. (If this failed at its start, it would forget its burst buffers.)
+-- Returns the tiers as Slurm's pools. If the service does not answer, the pools do not change: a slurmctld that starts
+-- then reads them from the cache and accepts jobs. (If this failed at its start, it would forget its burst buffers.)
 function slurm_bb_pools(...)
   local tiers, wrong = forebay.list_tiers(forebay.call_inside)
   if tiers then
     write_cache(pools_text(tiers, false))
     return slurm.SUCCESS, pools_text(tiers, true)
   end
-  slurm.log_info("forebay: pools are as they were: %s", wrong)
+  slurm.log_info("forebay: cannot update the pools: %s", wrong)
   local known = settings.cache ~= "" and forebay.read_file(settings.cache)
   return slurm.SUCCESS, known or pools_text({ { name = forebay.ANY, total = 0, free = 0 } }, false)
 end
@@ -126,7 +126,7 @@ local function release(grant, because)
   return call_patiently("POST", "/v1/grants/" .. grant.id .. "/release", { because = because })
 end
 
--- The grant of a job that is being set up: an existing one (the third value is true), or a new one.
+-- Returns the grant of a job that is being set up: an existing one (the third value is true), or a new one.
 local function request_grant(job, uid, gid, request, limit)
   local old, count, wrong = forebay.find_grant(job, call_for_space)
   if wrong then return nil, wrong end
@@ -134,16 +134,16 @@ local function request_grant(job, uid, gid, request, limit)
   if old then release(old, "another request has the same job number") end
   local seconds = needed_seconds(request, limit) + settings.queue
   local longest = limit_seconds(seconds)
-  if request.time and request.time > longest then longest = seconds end -- which is refused with the reason
+  if request.time and request.time > longest then longest = seconds end -- so that the service refuses it with a reason
   return forebay.parse_grant(call_for_space("POST", "/v1/grants", {
     key = forebay.grant_key(job) .. (count > 0 and "." .. (count + 1) or ""),
     job = tostring(job), uid = tonumber(uid), gid = tonumber(gid), tier = request.tier,
-    size = forebay.format_number(request.capacity), -- as text: cjson writes large numbers with 14 digits
+    size = forebay.format_number(request.capacity), -- as text: cjson writes only 14 digits of a number
     seconds = longest,
   }))
 end
 
--- The grant once it is ready; or nil, the reason, and whether the grant ended.
+-- Returns the grant once it is ready; or nil, the reason, and whether the grant has ended.
 local function await_grant(grant)
   local core = require("socket.core")
   local stop = core.gettime() + settings.wait
@@ -167,7 +167,7 @@ local function await_grant(grant)
   return grant
 end
 
--- The variables about a job's space, one on a line; nil and the reason if Slurm cannot take them.
+-- Formats the variables about a job's space, one per line; nil and the reason if Slurm cannot take them.
 local function format_environment(grant)
   local lines = { "FOREBAY_GRANT=" .. grant.id }
   if grant.path ~= "" then
@@ -175,7 +175,7 @@ local function format_environment(grant)
     lines[#lines + 1] = "FOREBAY_PATHS=" .. table.concat(grant.paths, ":")
   end
   for _, line in ipairs(lines) do -- Slurm counts lines by their equal signs
-    if line:find("[%c]") or line:find("=.*=") then return nil, "cannot be passed to Slurm: " .. line end
+    if line:find("[%c]") or line:find("=.*=") then return nil, "cannot pass this variable to Slurm: " .. line end
   end
   return table.concat(lines, "\n") .. "\n"
 end
@@ -186,14 +186,14 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
   if not request then return fail(job, "setup", wrong) end
   local limit = query_job(job, info)
   local grant, there, why, is_old, is_over
-  repeat -- once more, where what it had from an earlier set-up is taken away now
+  repeat -- again, if the grant of an earlier set-up ends in the meantime
     grant, why, is_old = request_grant(job, uid, gid, request, limit)
     if not grant then return fail(job, "setup", why) end
     there, why, is_over = await_grant(grant)
   until there or not (is_old and is_over)
   if not there then return fail(job, "setup", why) end
   local _, state = query_job(job, info)
-  if state ~= "PENDING" and state ~= "" then -- cancelled, and its teardown may have come before its grant
+  if state ~= "PENDING" and state ~= "" then -- cancelled, perhaps with a teardown before this grant
     release(there, "its job is " .. state:lower())
     return fail(job, "setup", "the job is " .. state:lower())
   end
@@ -205,7 +205,7 @@ function slurm_bb_setup(job, uid, gid, pool, size, script, info, ...)
   return slurm.SUCCESS
 end
 
--- The grant of a job that is set up: from its note, else from the service.
+-- Finds the grant of a job that is set up: in its note, or else in the service.
 local function find_job_grant(job, ask)
   local kept = forebay.read_note(job)
   if kept then return kept end
@@ -213,7 +213,7 @@ local function find_job_grant(job, ask)
   return grant, not grant and (wrong or NO_GRANT) or nil
 end
 
--- Copies as the user, in another process: into the first volume, which is $FOREBAY_PATH, or out of all volumes.
+-- Copies files in another process, as the user: into the first volume, which is $FOREBAY_PATH, or out of all volumes.
 local function stage_files(job, script, way, ask)
   local request, wrong = read_request(script)
   if not request then return wrong end
@@ -238,8 +238,8 @@ function slurm_bb_data_in(job, script, ...)
   return slurm.SUCCESS
 end
 
--- The actual size. Slurm uses it only if it is larger than the requested size, and then it must not be larger than the
--- pool: the space that Slurm counts as free would wrap around.
+-- Returns the actual size. Slurm uses it only if it is larger than the requested size. It must not be larger than the
+-- pool: Slurm's count of free space would wrap around.
 function slurm_bb_real_size(job, ...)
   local grant, wrong = find_job_grant(job, call_patiently)
   if not grant then return fail(job, "real_size", wrong) end
@@ -250,7 +250,7 @@ function slurm_bb_real_size(job, ...)
   return slurm.SUCCESS, forebay.format_number(size)
 end
 
--- Writes the variables about the job's space to Slurm's file. Nil, or the error.
+-- Writes the variables about the job's space to Slurm's file. Returns nil or the error.
 local function write_environment(job, path_file)
   local grant, wrong = find_job_grant(job, forebay.call_inside)
   if not grant then return wrong end
@@ -263,7 +263,7 @@ local function write_environment(job, path_file)
   file:close()
 end
 
--- A job without these variables does not run: its pre_run, which may fail, notices that and begins again.
+-- Without these variables a job does not run: pre_run, which may fail, notices that and starts over.
 function slurm_bb_paths(job, script, path_file, ...)
   local fine, wrong = pcall(write_environment, job, path_file)
   if not fine or wrong then
@@ -272,13 +272,13 @@ function slurm_bb_paths(job, script, path_file, ...)
   return slurm.SUCCESS
 end
 
--- The grant in the variables that the job got; nil if it got none.
+-- Reads the grant in the variables that the job got; nil if it got none.
 local function read_given_grant(script)
   local text = forebay.read_file((script:match("^.*/") or "") .. "path")
   return text and text:match("FOREBAY_GRANT=([^\n]+)")
 end
 
--- Marks the space as used, and extends it until `stop`. Nil, or the error.
+-- Marks the space as used, and extends it until `stop`. Returns nil or the error.
 local function mark_used(grant, stop)
   local path = "/v1/grants/" .. grant.id
   local wrong = forebay.find_error(call_patiently("POST", path .. "/used", {}))
@@ -289,7 +289,7 @@ local function mark_used(grant, stop)
   return forebay.find_error(call_patiently("POST", path .. "/extend", { ["until"] = stop }))
 end
 
--- The job begins. If the service does not answer, it begins all the same if, by its note, its space lasts long enough.
+-- The job starts. If the service does not answer, it starts if its space lasts long enough according to its note.
 function slurm_bb_pre_run(job, script, uid, gid, info, ...)
   forebay.leave_siblings()
   local request, wrong = read_request(script)
@@ -300,11 +300,11 @@ function slurm_bb_pre_run(job, script, uid, gid, info, ...)
   if not grant and forebay.is_away(unknown) then grant = kept end
   if not grant then return fail(job, "pre_run", unknown or NO_GRANT) end
   if read_given_grant(script) ~= grant.id then
-    return fail(job, "pre_run", "the job was not given the path of its space")
+    return fail(job, "pre_run", "the job did not get the path of its space")
   end
   wrong = unknown or mark_used(grant, stop)
   if forebay.is_away(wrong) and kept and kept.id == grant.id and tonumber(kept["until"]) >= stop then
-    slurm.log_info("forebay: job %s begins without the service: %s", tostring(job), wrong)
+    slurm.log_info("forebay: job %s starts without the service: %s", tostring(job), wrong)
     return slurm.SUCCESS
   end
   if wrong then return fail(job, "pre_run", wrong) end
@@ -315,7 +315,7 @@ function slurm_bb_post_run(...)
   return slurm.SUCCESS
 end
 
--- The job's nodes are free by now, so this may wait long. Data that is not copied stays.
+-- The job's nodes are already free, so this may wait long. Data that is not copied stays.
 function slurm_bb_data_out(job, script, ...)
   forebay.leave_siblings()
   local wrong = stage_files(job, script, "stage_out", call_for_stage_out)
@@ -324,7 +324,7 @@ function slurm_bb_data_out(job, script, ...)
   return fail(job, "data_out", wrong)
 end
 
--- Whether a stage-out failed: then the data stays until the grant's end, so that its user can copy it.
+-- Returns whether a stage-out failed: then the data stays until the grant ends, so that the user can copy it.
 local function is_kept(job, grant)
   if forebay.has_failed(job) then return true end
   if grant.path == "" then return false end
@@ -332,7 +332,7 @@ local function is_kept(job, grant)
   return fine
 end
 
--- Slurm tries a failed teardown twice more. Then `forebay slurm reconcile` or the grant's end releases the space.
+-- Slurm retries a failed teardown twice. After that, `forebay slurm reconcile` or the grant's end releases the space.
 function slurm_bb_job_teardown(job, script, hurry, ...)
   forebay.leave_siblings()
   local grant, _, wrong = forebay.find_grant(job, call_patiently)
@@ -342,7 +342,7 @@ function slurm_bb_job_teardown(job, script, hurry, ...)
     return slurm.SUCCESS
   end
   if tostring(hurry) ~= "true" and is_kept(job, grant) then
-    slurm.log_info("forebay: job %s: grant %s stays to its end, as its stage-out failed", tostring(job), grant.id)
+    slurm.log_info("forebay: job %s: stage-out failed, so grant %s stays until it ends", tostring(job), grant.id)
     return slurm.SUCCESS
   end
   local released, status = release(grant, "its job ended")
@@ -370,7 +370,7 @@ function slurm_bb_get_status(...)
   return slurm.SUCCESS, table.concat(lines, "\n") .. "\n"
 end
 
--- Slurm 24.05 and later call these while staging runs elsewhere; ours is done when data_in and data_out return.
+-- Slurm 24.05 and later call these while staging runs elsewhere; ours is complete when data_in and data_out return.
 function slurm_bb_test_data_in(...)
   return slurm.SUCCESS, ""
 end

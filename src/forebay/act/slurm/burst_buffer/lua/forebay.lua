@@ -1,19 +1,19 @@
--- Forebay for Slurm: what burst_buffer.lua and job_submit.lua share. Settings are in forebay_settings.lua beside it.
+-- Functions that burst_buffer.lua and job_submit.lua share. The settings are in forebay_settings.lua beside this file.
 --
--- Written for Lua 5.1 to 5.4. Each call has a time limit: some callers are inside slurmctld.
+-- For Lua 5.1 to 5.4. Each call has a time limit, as some callers run inside slurmctld.
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local settings = dofile(here .. "forebay_settings.lua")
 
 local forebay = { settings = settings, DIRECTIVE = "BB_LUA", ANY = "any" }
 
--- Ends each message about a service that does not answer, or gives an invalid answer: `forebay slurm reconcile`
--- releases a job that was held with it.
+-- The end of each message about a service that does not answer, or whose answer is invalid: `forebay slurm reconcile`
+-- releases jobs that Slurm holds with this message.
 local AWAY = " [service-away]"
 
 -- Texts
 
--- The first line of a text, short enough for Slurm's Reason.
+-- Formats a text as one line, short enough for Slurm's Reason.
 function forebay.format_line(text)
   return (tostring(text):gsub("[%s%c]+", " "):gsub("^ ", ""):gsub(" $", ""):sub(1, 300))
 end
@@ -26,7 +26,7 @@ local function format_number(number)
   return string.format("%.0f", number)
 end
 
--- Sizes and times, as `forebay` reads them everywhere: GB is 1e9, GiB is 2^30
+-- Sizes and times, in the units of the `forebay` command: GB is 1e9, GiB is 2^30
 
 local PREFIXES = {
   [""] = 1, k = 1e3, m = 1e6, g = 1e9, t = 1e12, p = 1e15,
@@ -40,33 +40,33 @@ local function parse_quantity(text)
   return digits and not digits:find("x") and tonumber(digits), unit
 end
 
--- Bytes, and whether Slurm itself reads the same of the same text; or nil and what is wrong.
+-- Returns the bytes, and whether Slurm reads the text as the same size; or nil and the error.
 function forebay.parse_size(text)
   local number, unit = parse_quantity(text)
-  if not number then return nil, "'" .. text .. "' is not a number with a unit; write it like 500GB or 2TiB" end
+  if not number then return nil, "'" .. text .. "' is not a number with a unit such as 500GB or 2TiB" end
   local prefix, factor = unit:match("^(.-)B$"), 1
   if not prefix then prefix, factor = unit:match("^(.-)bit$"), 0.125 end
   if unit == "" then prefix, factor = "", 1 end
   local scale = prefix and PREFIXES[prefix:lower()]
-  if not scale then return nil, "'" .. text .. "' has no unit of bytes; write it like 500GB or 2TiB" end
+  if not scale then return nil, "'" .. text .. "' has an unknown unit; write a size such as 500GB or 2TiB" end
   local bytes = math.ceil(number * scale * factor)
   if bytes <= 0 then return nil, "must be above 0, not '" .. text .. "'" end
   if bytes >= 2 ^ 53 then return nil, "is too large: '" .. text .. "'" end
   return bytes, text:match("^%d+[kmgtpKMGTP]?i?B?$") ~= nil and factor == 1 and (unit == "" or unit:match("B$") ~= nil)
 end
 
--- Seconds, or nil and what is wrong.
+-- Returns the seconds, or nil and the error.
 function forebay.parse_duration(text)
   local number, unit = parse_quantity(text)
   if not number or not SECONDS[unit] then
-    return nil, "'" .. text .. "' is not a duration; write it like 90min, 2h or 1d"
+    return nil, "'" .. text .. "' is not a duration such as 90min, 2h or 1d"
   end
   local seconds = number * SECONDS[unit]
   if seconds <= 0 or seconds > 3650 * 86400 then return nil, "must be above 0 and at most 3650d, not '" .. text .. "'" end
   return seconds
 end
 
--- A time limit as squeue prints it (days-hours:minutes:seconds), in seconds; nil if there is none.
+-- Parses a time limit of squeue (days-hours:minutes:seconds) into seconds; nil if there is none.
 function forebay.parse_time_limit(text)
   local days, rest = text:match("^(%d+)%-(.*)$")
   local parts = {}
@@ -137,7 +137,7 @@ local function add_option(request, word)
   end
 end
 
--- Calls `each` with the options of every directive of a script; directives are in the comments at its top.
+-- Calls `each` with the options of every directive in the comments at the top of a script.
 -- A line that ends with a backslash continues in the next directive.
 local function each_directive(text, each)
   local head, options = "^#" .. forebay.DIRECTIVE .. "(.*)$", nil
@@ -157,8 +157,8 @@ local function each_directive(text, each)
   if options then each(options) end
 end
 
--- What a script requests: capacity in bytes, tier ("" for any), time in seconds (or nil), stage_in and stage_out as
--- pairs of paths. Nil if it requests nothing; nil and one line if the request is invalid.
+-- Parses the request of a script: capacity in bytes, tier ("" for any), time in seconds (or nil), stage_in and
+-- stage_out as pairs of paths. Returns nil if it requests nothing; nil and one line if the request is invalid.
 function forebay.parse_request(text)
   local request, wrong, any = { stage_in = {}, stage_out = {} }, nil, false
   each_directive(text, function(options)
@@ -172,7 +172,7 @@ function forebay.parse_request(text)
   if not request.capacity then return nil, "capacity is missing: #" .. forebay.DIRECTIVE .. " capacity=500GB" end
   local pool = request.pool ~= forebay.ANY and request.pool or nil
   if pool and request.tier and pool ~= request.tier then
-    return nil, "pool '" .. pool .. "' and tier '" .. request.tier .. "' differ"
+    return nil, "pool '" .. pool .. "' and tier '" .. request.tier .. "' differ; give only one of them"
   end
   request.tier = request.tier or pool or ""
   return request
@@ -198,26 +198,26 @@ function forebay.is_away(why)
   return why ~= nil and why:sub(-#AWAY) == AWAY
 end
 
--- One call over the service's socket; the answer as a document and its status, or nil and the reason.
+-- Makes one call over the service's socket; returns the answer as a document and its status, or nil and the reason.
 function forebay.call(method, path, body, seconds)
   local fine, core = pcall(require, "socket.core")
   local also, unix = pcall(require, "socket.unix")
   local too, json = pcall(require, "cjson")
   if not (fine and also and too) then
-    return report_away("lua-socket or lua-cjson is not installed where slurmctld runs")
+    return report_away("lua-socket or lua-cjson is not installed; install both where slurmctld runs")
   end
   local stop = core.gettime() + seconds
   local text = body and json.encode(body) or ""
   local lines = { method .. " " .. path .. " HTTP/1.1", "Host: forebay", "Connection: close" }
   if settings.token ~= "" then
     local token, why = forebay.read_file(settings.token)
-    if not token then return report_away("the token cannot be read: " .. why) end
+    if not token then return report_away("cannot read the token: " .. why) end
     lines[#lines + 1] = "Authorization: Bearer " .. token:gsub("%s", "")
   end
   if body then lines[#lines + 1] = "Content-Type: application/json" end
   lines[#lines + 1] = "Content-Length: " .. #text
   local connection = type(unix) == "table" and unix.stream() or unix()
-  -- Of the whole operation ("t"): an answer that comes byte by byte must not take longer either.
+  -- The limit is for the whole operation ("t"): an answer that comes byte by byte must not take longer.
   local function set_timeout() connection:settimeout(math.max(0.001, stop - core.gettime()), "t") end
   local function fail(why)
     connection:close()
@@ -288,13 +288,13 @@ function forebay.call_patiently(method, path, body, patience, seconds)
   end
 end
 
--- The error in an answer; nil if there is none.
+-- Returns the error in an answer, or nil.
 function forebay.find_error(document, status)
   if not document then return status end
   if status >= 300 then return forebay.format_line(document.error or "the storage service answers " .. status) end
 end
 
--- All tiers: name, total and free bytes. Nil and the reason if they are unknown.
+-- Lists all tiers: name, total and free bytes. Returns nil and the reason if they are unknown.
 function forebay.list_tiers(ask)
   local document, status = ask("GET", "/v1/tiers", nil)
   local wrong = forebay.find_error(document, status)
@@ -336,7 +336,7 @@ local function is_grant(grant)
   return are_paths(grant.paths) and (grant.path == "" or grant.path == grant.paths[1])
 end
 
--- The grant in an answer; nil and the reason if it is not one.
+-- Returns the grant in an answer; nil and the reason if the answer is not a grant.
 function forebay.parse_grant(grant, status)
   local wrong = forebay.find_error(grant, status)
   if wrong then return nil, wrong end
@@ -344,7 +344,7 @@ function forebay.parse_grant(grant, status)
   return grant
 end
 
--- The latest grant of a job, unless it has ended, and the number of its grants; or nil, nil and the reason.
+-- Finds the latest grant of a job, unless it has ended, and the number of its grants; or nil, nil and the reason.
 -- `ask` is forebay.call or forebay.call_patiently with a time limit.
 function forebay.find_grant(job, ask)
   local document, status = ask("GET", "/v1/keys/" .. forebay.grant_key(job), nil)
@@ -359,14 +359,14 @@ function forebay.find_grant(job, ask)
   return last and not OVER[last.state] and last or nil, #grants
 end
 
--- A note on a job's grant lies in a folder of Slurm's own from set-up to teardown. With it, a job that is set up can
--- begin and be staged out while the service does not answer. Only the user who runs slurmctld can enter that folder.
+-- From set-up to teardown, a note on a job's grant lies in slurmctld's state folder. With it, a job that is set up can
+-- start and stage out while the service does not answer. Only the user who runs slurmctld can enter that folder.
 
 local function note_path(job)
   return (settings.jobs or "") ~= "" and settings.jobs .. "/" .. job or nil
 end
 
--- The output of a command, and whether it succeeded. Never inside slurmctld.
+-- Returns the output of a command, and whether it succeeded. Never call this inside slurmctld.
 function forebay.run_command(command)
   local pipe = io.popen(command .. " 2>&1; echo \"=$?\"")
   local text = pipe:read("*a")
@@ -406,7 +406,7 @@ end
 -- Writes the note; the space is needed for `time` seconds (nil: as long as the job lasts). Nil, or the error.
 function forebay.write_note(job, grant, time)
   local file = note_path(job)
-  if not file then return "slurm.conf names no StateSaveLocation" end
+  if not file then return "slurm.conf has no StateSaveLocation; add it and run forebay slurm install again" end
   local text = require("cjson").encode({
     key = forebay.grant_key(job), id = grant.id, state = grant.state,
     uid = format_number(grant.uid), gid = format_number(grant.gid),
@@ -417,10 +417,10 @@ function forebay.write_note(job, grant, time)
   local output, fine = forebay.run_command("umask 077; rm -f " .. quote(file) .. " " .. quote(file .. ".failed") ..
     "; mkdir -p " .. folder .. " && [ -O " .. folder .. " ] && [ ! -L " .. folder .. " ] && chmod 700 " .. folder ..
     " && printf %s " .. quote(text) .. " >" .. new .. " && mv -f " .. new .. " " .. quote(file))
-  return not fine and (output ~= "" and output or settings.jobs .. " is not a folder of Slurm's own") or nil
+  return not fine and (output ~= "" and output or settings.jobs .. " is not a folder that slurmctld's user owns") or nil
 end
 
--- The grant as it was at set-up; nil if there is no valid note on this job.
+-- Reads the grant at set-up from the note; nil if this job has no valid note.
 function forebay.read_note(job)
   local text = note_path(job) and forebay.read_file(note_path(job))
   local fine, json = pcall(require, "cjson")
@@ -434,7 +434,7 @@ function forebay.remove_notes(job)
   os.remove(note_path(job) .. ".failed")
 end
 
--- Notes that a stage-out failed before it could mark its volume: then its data stays, too.
+-- Notes that a stage-out failed before it could mark its volume, so that the data stays.
 function forebay.note_failed(job)
   if note_path(job) then forebay.run_command("umask 077; : >" .. quote(note_path(job) .. ".failed")) end
 end

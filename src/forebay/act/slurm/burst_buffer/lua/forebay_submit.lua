@@ -1,4 +1,4 @@
--- What job_submit.lua does for burst buffers; it changes only the directives of a job.
+-- Handles burst buffers for job_submit.lua. It changes only the directives of a job.
 
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local forebay = dofile(here .. "forebay.lua")
@@ -20,7 +20,7 @@ local function read_comment(comment)
   return options and "#" .. forebay.DIRECTIVE .. " " .. options:gsub(",", " ")
 end
 
--- The same text, with a pool beside each capacity and numbers that Slurm reads as we do.
+-- Returns the text with a pool beside each capacity, and with numbers that Slurm reads as Forebay does.
 local function complete_directives(text, request)
   local function complete_line(line)
     if not line:match(HEAD) then return line end
@@ -44,7 +44,7 @@ local function complete_directives(text, request)
   return table.concat(out)
 end
 
--- The error in a job's request (nil: none), and a note for the user on what was added to it.
+-- Returns the error in a job's request (nil: none), and a note for the user on what was added to it.
 function forebay.submit(job_desc)
   local script, option = job_desc.script, job_desc.burst_buffer
   local added

@@ -1,7 +1,7 @@
--- Burst buffers of Forebay at submission: refuses an invalid request with one line, and adds the options that Slurm
--- itself needs to a valid one. `forebay slurm install` writes this file.
+-- Checks requests for burst buffers at submission: refuses an invalid request with one line, and adds the options that
+-- Slurm needs to a valid one. `forebay slurm install` writes this file.
 --
--- A site that has a job_submit.lua already keeps it, and calls `submit` in it:
+-- A site that already has a job_submit.lua keeps it and calls `submit` in it:
 --   local forebay = dofile("/etc/slurm/forebay_submit.lua")
 --   ... local wrong = forebay.submit(job_desc); if wrong then slurm.log_user("%s", wrong); return slurm.ERROR end
 

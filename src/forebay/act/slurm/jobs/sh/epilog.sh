@@ -1,6 +1,6 @@
 #!/bin/sh
-# After each job: its targets are free again, and its Darshan logs go into the history. Slurm runs this as root:
-#   EpilogSlurmctld=FILE   on the controller, once for a job; or
+# After each job: frees its targets and reads its Darshan logs into the history. Slurm runs this as root:
+#   EpilogSlurmctld=FILE   on the controller, once per job; or
 #   Epilog=FILE            on every node of the job.
-# It always ends with 0: Slurm takes a node out of service whose epilog fails.
+# It always exits with 0: Slurm drains a node whose epilog fails.
 @HOOK@

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Before each task, as the job's user: the job's variables. Slurm puts what this prints into the task's environment.
+# Before each task, as the job's user: prints the job's variables, which Slurm puts into the task's environment.
 #   TaskProlog=FILE
-# First it removes the variables of an earlier job, from which this one may have been submitted.
+# First it removes the variables of another job that may have submitted this one.
 for name in @NAMES@; do
     echo "unset $name"
 done
