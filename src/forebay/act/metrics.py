@@ -21,8 +21,7 @@ from forebay.model.errors import BadInput, UserError, why
 class Metric:
     """A metric. Each sample has a value for every label; a `counter` only grows.
 
-    A `shared` metric is computed from the journal: all services on one store report the same value, even after a
-    restart.
+    A `shared` metric comes from the journal: all services on one store report the same value, even after a restart.
     """
 
     name: str

@@ -161,7 +161,7 @@ def test_a_make_that_fails_at_any_step_leaves_nothing_behind(disk: Disk) -> None
 
 
 def test_more_than_the_disk_has_is_refused_and_leaves_nothing(disk: Disk) -> None:
-    with pytest.raises(NoRoom, match=f"volume {NAME}: .* free\. Release grants there"):
+    with pytest.raises(NoRoom, match=f"volume {NAME}: .* free. Release grants there"):
         disk.volumes().make(NAME, 1 << 50, uid=USER, gid=GROUP)
     assert disk.volumes().find() == []
     assert disk.left() == []

@@ -75,7 +75,7 @@ def _parse_target(row: Mapping[str, object], where: str) -> Target:
     return _make_target(int(match[1]), [*states, *([str(pool)] if pool else [])], int(size))
 
 
-def _ascending(targets: Iterable[Target]) -> tuple[Target, ...]:
+def _sort_targets(targets: Iterable[Target]) -> tuple[Target, ...]:
     return tuple(sorted(targets, key=lambda t: t.index))
 
 
@@ -195,7 +195,7 @@ class BeeGFS7(_BeeGFS):
     @staticmethod
     def parse_targets(text: str, where: str) -> tuple[Target, ...]:  # noqa: ARG004 - it skips lines that are not rows
         rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
-        return _ascending(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
+        return _sort_targets(_make_target(int(r[1]), r[2].split(), int(float(r[3]) * _GIB)) for r in rows)
 
     def _list_command(self) -> Command:
         return (*self.list, f"--mount={self.mount}") if self.mount else self.list
@@ -221,4 +221,4 @@ class BeeGFS8(_BeeGFS):
 
     @staticmethod
     def parse_targets(text: str, where: str) -> tuple[Target, ...]:
-        return _ascending(_parse_target(row, where) for row in _parse_rows(text, where))
+        return _sort_targets(_parse_target(row, where) for row in _parse_rows(text, where))

@@ -51,7 +51,7 @@ def test_a_changed_file_is_not_overwritten_unless_that_is_said_and_nothing_else_
     refused = forebay("slurm", "install", etc)
     assert refused.code == 2 and {path.name for path in etc.iterdir()} == {"slurm.conf", "job_submit.lua"}
     *differs, last = refused.err.splitlines()
-    assert "--- a site's own" in differs and "overwrite them with --force" in last and str(etc / "job_submit.lua") in last
+    assert "--- a site's own" in differs and "them with --force" in last and str(etc / "job_submit.lua") in last
     assert forebay("slurm", "install", etc, "--no-job-submit").code == 0
     assert (etc / "job_submit.lua").read_text() == "-- a site's own\n" and not (etc / "forebay_submit.lua").exists()
     assert forebay("slurm", "install", etc, "--force").code == 0
