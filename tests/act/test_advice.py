@@ -388,11 +388,11 @@ def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Prete
         (("--app", "", "--procs", 3), "--app: must not be empty"),
         (("--app", "\udcff", "--procs", 3, "--targets", 4), "is not UTF-8"),
         (("--release", "\udcff"), "is not UTF-8"),
-        (("--app", "x"), "--procs: is missing"),
-        (("--procs", 3), "--app: is missing"),
+        (("--app", "x"), "--procs: is required"),
+        (("--procs", 3), "--app: is required"),
         (("--app", "x", "--procs", 3), "no run in the history used an OST"),
         (("--app", "x", "--procs", 3, "--targets", 4, "--policy", "dca"), "no striping policy 'dca'"),
-        (("--app", "x", "--procs", 3, "--targets", 4, "--apply", "/nowhere/at/all"), "there is no such folder"),
+        (("--app", "x", "--procs", 3, "--targets", 4, "--apply", "/nowhere/at/all"), "no such folder"),
         (("--app", "x", "--procs", 3, "--targets", 4, "--lease", "soon"), "--lease: 'soon' is not"),
         (("--app", "x", "--procs", 3, "--system", "/nowhere.toml"), "no such file"),
         (("--app", "x", "--procs", 3, "--filesystem", "/x"), "no run in the history used an OST"),
@@ -466,4 +466,4 @@ def test_in_shadow_mode_a_known_number_of_targets_asks_nobody(
     file.write_text('[filesystem]\nkind = "lustre"\ntargets = 4\n')
     code, out, err = forebay("--app", "x", "--procs", 3, "--system", file, "--apply", tmp_path, "--shadow")
     assert (code, err) == (0, "")
-    assert "shadow mode, nothing is changed" in out
+    assert "shadow mode, not applied" in out

@@ -492,7 +492,7 @@ def test_one_decision_tells_its_reason(forebay: Forebay, advised: str) -> None:
     ("arguments", "words"),
     [
         ((99,), ["no decision 99", "forebay history advice"]),
-        ((1, "--app", "vpic"), ["DECISION", "leave the other options out"]),
+        ((1, "--app", "vpic"), ["DECISION", "cannot be combined with options that filter"]),
         (("--outcome", "shadwo"), ["no outcome 'shadwo'", "shadow"]),
         (("--since", "soon"), ["--since", "2026-01-31"]),
     ],

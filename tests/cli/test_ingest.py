@@ -114,11 +114,11 @@ def test_a_folder_without_logs_is_named_with_what_to_do_and_makes_no_history(for
     (tmp_path / "none" / "notes.txt").write_text("no log")
     ran = forebay("ingest", tmp_path / "none")
     assert (ran.code, ran.err) == (0, "")
-    assert f"{tmp_path / 'none'}: no Darshan logs here or in any folder below (*.darshan or" in ran.out
-    assert "`darshan-config --log-path` prints where Darshan writes them" in ran.out
+    assert f"{tmp_path / 'none'}: no Darshan logs in this folder or below it (*.darshan or" in ran.out
+    assert "`darshan-config --log-path` prints the folder of the logs" in ran.out
     assert not (tmp_path / "history.db").exists()
     beside = forebay("ingest", tmp_path / "none", wheel_log("noposixopens.darshan"), "--workers", 1)
-    assert "none: no Darshan logs here" in beside.out
+    assert "none: no Darshan logs in this folder" in beside.out
     assert "1 log read" in beside.out
     assert forebay("ingest", tmp_path / "none", "--json").json["without_logs"] == [str(tmp_path / "none")]
 

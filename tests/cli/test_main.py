@@ -111,7 +111,7 @@ def test_simulate_compares_policies(forebay: Forebay) -> None:
     runs = json.loads(forebay("simulate", EXAMPLE, "--allocate", "all", "--json").out)["runs"]
     assert [r["allocate"] for r in runs] == ["random", "static", "best-bandwidth", "nsys", "tcpu", "mckp", "forebay"]
     table = forebay("simulate", EXAMPLE, "--allocate", "nsys,forebay").out
-    assert table.index("forebay") < table.index("nsys")  # the least slowdown first
+    assert table.index("forebay") < table.index("nsys")  # the lowest slowdown first
 
 
 def test_simulate_draws_a_picture(forebay: Forebay, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_application_without_a_completed_phase_is_null_and_told(forebay: Fore
     slowdowns = {a["name"]: a["slowdown"] for a in json.loads(ran.out)["applications"]}
     assert slowdowns["climate"] is None
     assert slowdowns["genomics"] is not None
-    assert "left out of the means: climate; a longer" in forebay("simulate", EXAMPLE, "--horizon", "5 min").err
+    assert "not in the means: climate; a longer" in forebay("simulate", EXAMPLE, "--horizon", "5 min").err
 
 
 def test_a_study_writes_tables_figures_and_a_report(forebay: Forebay, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_more_compute_nodes_than_the_machine_has_are_warned_of(forebay: Forebay,
     file.write_text(EXAMPLE.read_text().replace("compute_nodes = 128", "compute_nodes = 100"))
     ran = forebay("simulate", file, "--json")
     assert ran.code == 0
-    assert "hold 128 compute nodes of 100" in ran.err
+    assert "use 128 of 100 compute nodes" in ran.err
     assert json.loads(ran.out)["applications"]
 
 

@@ -99,7 +99,7 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         (("--total", "1 KiB"), "--total: must be at least "),
         (("--request", "many"), "--request: "),
         (("--schedulers", "fastest"), "no request scheduler 'fastest'"),
-        (("--stripes", "9"), "--stripes: must be at most the number of servers, 4, not 9"),
+        (("--stripes", "9"), "--stripes: must be at most 4, the number of servers, not 9"),
         (("--stripe-size", "1000"), "--stripe-size: a stripe size must be a multiple of 64 KiB"),
         (("--nodes", "unix:/nowhere"), "--key: is required with --nodes"),
         (("--council", "--tuner", "best"), "--tuner: no tuner 'best'"),

@@ -1,4 +1,4 @@
-"""The `forebay` command. Each command's module imports what it needs when it is run."""
+"""The `forebay` command. Each command imports what it needs when it runs."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ from forebay.studies.sizing import command as size
 
 typer.core.HAS_RICH = False  # help is plain text; where rich is installed, typer would put backslashes into it
 app = typer.Typer(
-    help="Decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first.",
+    help="Decides how a supercomputer's jobs share its I/O, and proves it by simulation first.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -48,15 +48,15 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"forebay {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def root(
-    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True),
+    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
 ) -> None: ...
 
 
@@ -74,13 +74,13 @@ for name, group in (groups | {"slurm": slurm.app}).items():
 
 @cache
 def command() -> Callable[..., int | None]:
-    """All commands with their options; building them takes as long as running many a command."""
+    """Build all commands with their options. This takes as long as many commands take to run."""
     return typer.main.get_command(app)
 
 
 def main() -> None:
-    """Run a command; exit with 2 for the user's mistake and 1 for ours, in one line each."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, every child seems to succeed
+    """Run a command. Print errors as one line; exit with 2 if the user can correct it, with 1 if the fault is ours."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the parent ignored it, every child would seem to succeed
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
@@ -94,7 +94,7 @@ def main() -> None:
         _fail(str(error), 1)
     except click.ClickException as error:
         message = error.format_message()
-        if message.startswith("Usage:"):  # a command line without a command: typer's message is the whole help
+        if message.startswith("Usage:"):  # the command is missing: typer's message is the whole help
             typer.echo(message, err=True)
             sys.exit(2)
         _fail(f"{message} (see --help)", 2)
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def with_system_folders(path: str) -> str:
-    """PATH with the folders of lctl, mkfs and losetup, which cron and many users lack.
+    """Add the folders of lctl, mkfs and losetup, which cron and many users lack, to PATH.
 
     >>> with_system_folders("/usr/bin:/usr/sbin")
     '/usr/bin:/usr/sbin:/usr/local/sbin:/sbin'
@@ -128,7 +128,7 @@ def with_system_folders(path: str) -> str:
 def _fail_internally(error: Exception) -> NoReturn:
     if os.environ.get("FOREBAY_TRACEBACK"):
         raise error
-    _fail(f"internal error: {error!r}; set FOREBAY_TRACEBACK=1 to see where", 1)
+    _fail(f"internal error: {error!r}; set FOREBAY_TRACEBACK=1 for a traceback", 1)
 
 
 def _print_warning(message: Warning | str, *_: object, **_more: object) -> None:

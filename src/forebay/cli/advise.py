@@ -28,12 +28,12 @@ commands = typer.Typer()
 def advise(
     app: Annotated[str | None, typer.Option(help="The program that is about to run.")] = None,
     procs: Annotated[int | None, typer.Option(help="Its number of processes.")] = None,
-    system: Annotated[Path | None, typer.Option(help="TOML file of the file system: [filesystem] kind, ...")] = None,
+    system: Annotated[Path | None, typer.Option(help="TOML file with a [filesystem] table.")] = None,
     filesystem: Annotated[Path | None, typer.Option(help="Use only runs on this file system.", metavar="MOUNT")] = None,
     policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "forebay",
     targets: Annotated[int | None, typer.Option(help="Number of targets, if unknown.", min=1, max=65535)] = None,
     job: Annotated[str | None, typer.Option(help="Lease the targets to this job; no other job gets them.")] = None,
-    lifetime: Annotated[str, typer.Option("--lease", help="How long the lease lasts at most.")] = "24 h",
+    lifetime: Annotated[str, typer.Option("--lease", help="The longest time that the lease lasts.")] = "24 h",
     release: Annotated[str | None, typer.Option(help="End the leases of this job.", metavar="JOB")] = None,
     apply: Annotated[Path | None, typer.Option(help="Set and verify the layout of this folder.", metavar="DIR")] = None,
     shadow: Annotated[bool, typer.Option("--shadow", help="Only decide and record; change nothing.")] = False,
@@ -45,11 +45,11 @@ def advise(
 
     if release is not None:
         if app is not None or procs is not None or apply is not None:
-            raise BadInput("--release", "is for a job that is over; leave --app, --procs and --apply out")
+            raise BadInput("--release", "cannot be combined with --app, --procs or --apply")
         _release(db, release, json)
         return
     if app is None or procs is None:
-        raise BadInput("--app" if app is None else "--procs", "is missing")
+        raise BadInput("--app" if app is None else "--procs", "is required")
     if not 1 <= procs <= MOST_PROCESSES:
         raise BadInput("--procs", f"must be between 1 and {MOST_PROCESSES}, not {procs}")
     if not app:
@@ -59,7 +59,7 @@ def advise(
     at_most_a_year = (lambda seconds: 0 < seconds <= 366 * 86400), "must be longer than 0 s and at most a year"
     seconds = parse_quantity("--lease", lifetime, parse_duration, *at_most_a_year)
     if apply is not None and not apply.is_dir():
-        raise BadInput(str(apply), "is not a folder" if apply.exists() else "there is no such folder")
+        raise BadInput(str(apply), "is not a folder" if apply.exists() else "no such folder")
     from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, known_targets, recorded_mount
     from forebay.act.filesystems.load import read_loads
     from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
@@ -67,18 +67,18 @@ def advise(
 
     with open_store(db, create=False) as store:
         if system is not None and targets is not None:
-            raise BadInput("--targets", "is already in the file of --system")
+            raise BadInput("--targets", "cannot be combined with --system; set `targets` in its file")
         settings = Settings(kind="lustre", targets=targets) if system is None else read_settings(system)
         mount = recorded_mount(settings)
         if mount is not None and filesystem is not None:
-            raise BadInput("--filesystem", f"is already in the file of --system: {mount}")
+            raise BadInput("--filesystem", f"leave it out: the file of --system already names {mount}")
         chosen = choose_filesystem(store, app, mount if filesystem is None else str(filesystem), apply)
         striper, files = find("stripe", policy), open_filesystem(settings)
         if settings.targets or settings.mount is not None or apply is not None:
             current = files.targets(apply)
         else:
             current = known_targets(store, chosen.mount)
-        if apply is not None and not (shadow and settings.targets):  # a shadow of another machine cannot ask its folder
+        if apply is not None and not (shadow and settings.targets):  # its folder may be on another machine
             current = files.restrict(current, apply)
         check_usable(current, settings.name or "the file system")
         now, leases = time.time(), settings.name or chosen.mount or "default"
@@ -136,5 +136,5 @@ def _print(advice: Advice) -> None:
         typer.echo(f"  {advice.partial_runs} of its runs have partial logs and count less or not at all")
     for note in advice.notes:
         typer.echo(f"  {note}")
-    done = {"applied": "applied and verified: ", "shadow": "shadow mode, nothing is changed: ", "advised": ""}
-    typer.echo(f"{done[advice.outcome]}{format_command(advice.command)}")
+    prefixes = {"applied": "applied and verified: ", "shadow": "shadow mode, not applied: ", "advised": ""}
+    typer.echo(f"{prefixes[advice.outcome]}{format_command(advice.command)}")

@@ -16,7 +16,7 @@ Check = Annotated[bool, typer.Option("--check", help="Only check the file and it
 
 @commands.command(epilog="Example: forebay agent examples/agent.toml --check")
 def agent(file: File, check: Check = False, json: Json = False) -> None:
-    """Run a storage node's agent, which manages its volumes. Ctrl-C ends it."""
+    """Run the agent that manages a storage node's volumes. Ctrl-C ends it."""
     import threading
 
     from forebay.act.control.agent.settings import read_agent

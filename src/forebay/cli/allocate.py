@@ -1,4 +1,4 @@
-"""`forebay allocate`: how many I/O targets each application gets, and which."""
+"""`forebay allocate`: decides how many I/O targets each application gets, and which."""
 
 from pathlib import Path
 from typing import Annotated

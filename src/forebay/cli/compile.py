@@ -1,4 +1,4 @@
-"""`forebay compile`: have all kernels compiled before anybody waits for them."""
+"""`forebay compile`: compiles all kernels before a user waits for them."""
 
 import io
 import tempfile
@@ -23,8 +23,8 @@ Installation = Annotated[bool, typer.Option("--installation", help="Put machine 
 def compile_kernels(installation: Installation = False, json: Json = False) -> None:
     """Compile everything that Forebay compiles on first use.
 
-    Machine code goes to the user's cache folder, where all installations of one version find it. It is made for this
-    machine's kind of processor: on another kind, Forebay compiles again on first use.
+    Machine code goes to the user's cache folder, which all installations of one version share. It works on this
+    machine's type of processor; on another type, Forebay compiles again on first use.
     """
     from forebay.kernel_cache import keep_in_installation, kernels_folder
     from forebay.model.compile_hooks import hooks
@@ -43,7 +43,7 @@ def compile_kernels(installation: Installation = False, json: Json = False) -> N
                         run_step()
                 except ModuleNotFoundError as error:
                     if describe_missing(error, "compile") is None:
-                        raise  # else it is of a group that this machine does not have
+                        raise  # otherwise, its optional group is not installed here
     folder = kernels_folder()
     if json:
         print_json({"compiled": len(compiled), "folder": str(folder)})
@@ -80,11 +80,11 @@ def _warm_forwarding() -> None:
 
     compile_node()
     for name in policies("tune"):
-        compile_council(new_council("window", (1, 2), tuner=name), lambda _seen: None)
+        compile_council(new_council("window", (1, 2), tuner=name), lambda _decision: None)
 
 
 def _simulate_requests() -> None:
-    """Under every scheduler that may be compiled ahead."""
+    """Simulate requests under every scheduler that can be compiled ahead."""
     from forebay.decide.registry import policies
     from forebay.model.situation import PATTERNS
     from forebay.simulate.requests.run import Forwarding, simulate_requests

@@ -1,4 +1,4 @@
-"""`forebay demo`: the whole system once, on this machine. Its steps are in demo.toml."""
+"""`forebay demo`: runs the whole system once on this machine. Its steps are in demo.toml."""
 
 import io
 import os
@@ -68,7 +68,7 @@ def demo(
 
 
 def read_steps(out: Path) -> list[dict[str, str]]:
-    """The steps; without figures where matplotlib is not installed."""
+    """Read the steps; leave out figures if matplotlib is not installed."""
     darshan = find_spec("darshan")
     logs = Path(darshan.origin).parent / "examples" if darshan and darshan.origin else Path("LOGS")
     steps = []
@@ -100,14 +100,14 @@ def _read_json(line: str) -> object:
 
 
 def write_example(path: Path) -> Path:
-    """Write the example of that name there."""
+    """Write the example of that name to `path`."""
     path.write_text((files("forebay.show") / "examples" / path.name).read_text())
     return path
 
 
 def _start_live_system(running: ExitStack) -> None:
-    """Start a service and an agent with one disk; this process's commands use that service."""
-    import forebay.act.control.api.server  # noqa: F401  # so that a missing package is named here, not by a daemon
+    """Start a service and an agent with one disk; the commands of this process use that service."""
+    import forebay.act.control.api.server  # noqa: F401  # so that a missing package fails here, not in a daemon
 
     folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="forebay-")))
     service = f"unix:{folder}/demo.sock"
@@ -116,7 +116,7 @@ def _start_live_system(running: ExitStack) -> None:
     start_daemon(running, "serve", "--socket", f"{folder}/demo.sock", "--db", str(folder / "service.db"))
     start_daemon(running, "agent", str(folder / "agent.toml"))
     running.callback(os.environ.update, dict(os.environ))
-    running.callback(os.environ.clear)  # before the update: the stack calls the last first
+    running.callback(os.environ.clear)  # before the update: the stack calls the last one first
     for variable in ("FOREBAY_TOKEN_FILE", "FOREBAY_AUTHORITY"):
         os.environ.pop(variable, None)
     os.environ["FOREBAY_SERVICE"] = service

@@ -37,19 +37,19 @@ OfFilesystem = Annotated[
 
 @contextmanager
 def reading(db: str | None) -> Iterator[Connection]:
-    """The history as it is now, if it has any runs."""
+    """Open the history for reading. Raise BadInput if it has no runs."""
     from forebay.history.store import open_store
     from forebay.history.store.listing import has_runs
 
     with open_store(db, create=False) as store, store.reading() as connection:
         if not has_runs(connection):
-            raise BadInput(store.where, "the history is empty; `forebay ingest PATH...` reads Darshan logs into it")
+            raise BadInput(store.where, "the history is empty; read Darshan logs into it with `forebay ingest PATH...`")
         yield connection
 
 
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
-    """Show how the file system is used: stripes, applications, requests."""
+    """Show how jobs use the file system: stripes, applications, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
     from forebay.show.history import documents, tables
@@ -168,7 +168,7 @@ def advice(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """List advised layouts, also those of shadow mode, and what ran."""
+    """List advised layouts, including those of shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
     from forebay.show.history import documents, tables
@@ -180,7 +180,7 @@ def advice(
     filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
     filtered = any(value is not None for value in filters.values())
     if number is not None and (filtered or limit is not None):
-        raise BadInput("DECISION", "names one decision; leave the other options out")
+        raise BadInput("DECISION", "cannot be combined with options that filter decisions")
     with open_store(db, create=False) as store, store.reading() as connection:
         if number is not None:
             decisions = [read_decision(connection, number)]

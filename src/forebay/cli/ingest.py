@@ -1,4 +1,4 @@
-"""`forebay ingest`: read Darshan logs and Slurm's accounting into the history."""
+"""`forebay ingest`: reads Darshan logs and Slurm's accounting into the history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ingest(
 ) -> None:
     """Read Darshan logs into the history; skip those already there.
 
-    Logs that have changed are read again.
+    Reads logs again if they have changed.
     """
     from forebay.history.darshan.ingest import SUFFIXES, Report
     from forebay.history.sacct import read_sacct
@@ -54,8 +54,8 @@ def ingest(
     if empty and not json:
         kinds = " or ".join(f"*{suffix}" for suffix in SUFFIXES)
         for folder in empty:
-            typer.echo(f"{folder}: no Darshan logs here or in any folder below ({kinds})")
-        typer.echo("`darshan-config --log-path` prints where Darshan writes them; a single log can have any name")
+            typer.echo(f"{folder}: no Darshan logs in this folder or below it ({kinds})")
+        typer.echo("`darshan-config --log-path` prints the folder of the logs; a log named here can have any name")
     if empty == paths and not sacct and not json:
         return
     with hire_workers(workers if paths else None) as crew, open_store(db) as store:
@@ -80,7 +80,7 @@ def ingest(
 
 
 def _has_logs(path: Path) -> bool:
-    """Whether there is a log, or a folder that cannot be read and may have one."""
+    """Return whether the path has a log, or a folder that cannot be read and may have one."""
     from forebay.history.darshan.ingest import find_logs
 
     closed: list[str] = []
@@ -100,16 +100,16 @@ def _read_logs(store: Store, paths: list[Path], workers: Crew) -> Report:
         try:
             return ingest(store, paths, workers=workers, progress=report)
         except (OSError, EOFError):
-            if is_interrupted():  # and so were the processes that read
+            if is_interrupted():  # the signal also reached the worker processes
                 raise KeyboardInterrupt from None
             raise
 
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C or SIGTERM came, instead of an exception at any place, which may get lost.
+    """Give a function that returns whether Ctrl-C or SIGTERM came: an exception at any place could get lost.
 
-    The logs in hand are read to their end and kept; a second Ctrl-C does not wait for them.
+    The workers finish their current logs, which are kept; a second Ctrl-C does not wait for them.
     """
     signals: list[int] = []
 

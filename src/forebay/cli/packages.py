@@ -1,4 +1,4 @@
-"""Optional packages: which group of the installation has one that is missing, and how to install it."""
+"""Explains which optional group contains a missing package, and how to install it."""
 
 import re
 
@@ -14,13 +14,13 @@ _ROLES = {
     "mount": (),
     "train": (),
 }
-"""The groups, each with the commands that it is for."""
+"""The groups, and the commands that need each of them."""
 _DISTRIBUTIONS = {"yaml": "pyyaml", "starlette": "fastapi", "sklearn": "scikit-learn", "psycopg": "psycopg[binary]"}
-"""Packages whose distribution has another name than they are imported by."""
+"""Packages whose distribution has another name than their module."""
 
 
 def describe_missing(error: ModuleNotFoundError, command: str) -> str | None:
-    """What to install so that `command` finds a module; None if the module is in no group."""
+    """Say what to install so that `command` finds a module; None if the module is in no group."""
     module = (error.name or "").partition(".")[0]
     distribution = _DISTRIBUTIONS.get(module, module.replace("_", "-"))
     installed = optional_groups()
@@ -33,7 +33,7 @@ def describe_missing(error: ModuleNotFoundError, command: str) -> str | None:
 
 
 def optional_groups() -> dict[str, list[str]]:
-    """The distributions of each optional group."""
+    """List the distributions of each optional group."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

@@ -1,4 +1,4 @@
-"""`forebay policies`: every policy, what it needs to know, and its source."""
+"""`forebay policies`: lists every policy, what it needs to know, and its source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEEDS: tuple[Kind, ...] = ("allocate", "place", "storage", "stripe")  # kinds t
 
 @commands.command(epilog="Example: forebay policies")
 def policies(json: Json = False) -> None:
-    """List all policies: what each must know, and where it is from."""
+    """List all policies, with what each needs to know and its source."""
     from forebay.decide.registry import policies as policies_of
 
     groups: dict[Kind, list[Document]] = {}

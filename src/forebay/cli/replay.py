@@ -1,4 +1,4 @@
-"""`forebay replay`: what another policy would have granted."""
+"""`forebay replay`: shows what another policy would have granted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replay(
 ) -> None:
     """Decide a journal's requests again under another policy.
 
-    Shows the result beside what the service decided.
+    Compares the result with the decisions of the service.
     """
     from forebay.decide.grants.codec import to_line
     from forebay.decide.registry import find
@@ -63,7 +63,7 @@ def replay(
 
 
 def read_journal(journal: str) -> list[Event]:
-    """The events of a database, or of a file with one on each line."""
+    """Read the events of a database, or of a file with one event per line."""
     from forebay.decide.grants.codec import from_line
     from forebay.history.store.database import is_sqlite_file, open_store
     from forebay.history.store.journal import read_after
@@ -75,7 +75,7 @@ def read_journal(journal: str) -> list[Event]:
     with open_store(journal, create=False) as store, store.reading() as connection:
         events = [from_line(e.line, f"{store.where}: number {e.number}") for e in read_after(connection, 0)]
     if not events:
-        raise BadInput(journal, "contains no journal; `forebay serve` writes one")
+        raise BadInput(journal, "contains no journal; name the database of a service (`forebay serve`)")
     return events
 
 

@@ -33,7 +33,7 @@ def serve(
     texts = {"listen": listen, "db": db, "policy": policy, "silent": silent, "log": log}
     changes: dict[str, object] = {name: text for name, text in texts.items() if text is not None}
     for name, path in (("socket", socket), ("certificate", certificate), ("key", key)):
-        if path is not None:  # relative to the working directory, not to the configuration file
+        if path is not None:  # it is relative to the working directory, not to the configuration file
             changes[name] = str(Path(path).absolute()) if path else path
     settings = read_service(config, changes | ({"shadow": True} if shadow else {}))
     find("storage", settings.policy)

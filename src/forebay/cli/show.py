@@ -1,4 +1,4 @@
-"""`forebay show`: the page over a finished study or a journal, without a service."""
+"""`forebay show`: serves the page of a finished study or a journal, without a service."""
 
 from typing import Annotated
 

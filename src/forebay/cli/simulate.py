@@ -1,4 +1,4 @@
-"""`forebay simulate`: applications that share I/O targets, or requests for storage space."""
+"""`forebay simulate`: simulates applications that share I/O targets, or requests for storage space."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def simulate(
     file: Annotated[Path, typer.Argument(help="TOML file with [system] and [[application]] tables, or [storage].")],
     allocate: Allocate = None,
     place: Place = None,
-    horizon: Annotated[str | None, typer.Option(help="How long, instead of the file's; like 20000 or '6 h'.")] = None,
+    horizon: Annotated[str | None, typer.Option(help="Simulated time, such as 20000 or '6 h'.")] = None,
     until_first_finish: Annotated[
-        bool, typer.Option("--until-first-finish", help="Stop when the first application has done all its phases.")
+        bool, typer.Option("--until-first-finish", help="Stop when the first application has finished.")
     ] = False,
     policy: Annotated[str | None, typer.Option(help="Comma-separated policies, or 'all', or 'optimal'.")] = None,
     platform: Annotated[str | None, typer.Option(help="Platform by name (32TB/nNnD), or a .toml or .yml file.")] = None,
@@ -81,8 +81,8 @@ def simulate(
 ) -> None:
     """Simulate policies on applications' I/O, or on storage requests.
 
-    One policy of each kind prints all details; several print one line for each combination. Applications with fixed
-    `targets` keep them. The file gives the defaults of the options: [policy] and [measure], or [storage].
+    With one policy of each kind, prints all details; with several, one line per combination. Applications with fixed
+    `targets` keep them. The file has the defaults of the options: [policy] and [measure], or [storage].
     """
     from forebay.history.toml import load_toml
 
@@ -108,7 +108,7 @@ def simulate(
 
 
 def _from_here(name: str) -> str:
-    """A file named on the command line, so that a scenario in another folder finds it; other names stay."""
+    """Make a file's path absolute, so that a scenario in another folder finds it; leave other names unchanged."""
     return str(Path(name).absolute()) if Path(name).suffix and not name.startswith("history:") else name
 
 
@@ -119,7 +119,7 @@ def _refuse(because: str, options: Document) -> None:
 
 
 def _simulate_applications(file: Path, options: Document, seed: int, plot: Path | None, json: bool) -> None:
-    """One run under each pair of policies; `options` are those of the command line for applications."""
+    """Simulate each pair of policies; `options` are the command line's options for applications."""
     from dataclasses import replace
 
     import numpy as np
@@ -135,7 +135,7 @@ def _simulate_applications(file: Path, options: Document, seed: int, plot: Path 
     first = options["until_first_finish"] or scenario.stop_at_first_finish
     held, nodes = sum(a.compute_nodes for a in scenario.applications), scenario.system.compute_nodes
     if held > nodes * (1 + 1e-9):
-        warning = f"the applications hold {held:g} compute nodes of {nodes:g}; the machine's idle time counts them all"
+        warning = f"the applications use {held:g} of {nodes:g} compute nodes; the machine's idle time counts them all"
         typer.echo(f"forebay: warning: {warning}", err=True)
     if scenario.all_fixed and allocate is None and place is None:
         pairs = [("fixed", "fixed")]
@@ -165,7 +165,7 @@ def _simulate_applications(file: Path, options: Document, seed: int, plot: Path 
     stuck = {a["name"] for run in documents for a in run["applications"] if math.isnan(a["slowdown"])} & with_io
     if stuck:
         listed = ", ".join(sorted(stuck)[:5]) + (" and others" if len(stuck) > 5 else "")
-        typer.echo(f"no I/O phase completed, left out of the means: {listed}; a longer horizon may help", err=True)
+        typer.echo(f"no I/O phase completed, so not in the means: {listed}; a longer --horizon may help", err=True)
 
 
 def _document(scenario: Scenario, pair: tuple[str, str], placement: Any, measures: Measures) -> Document:
@@ -201,7 +201,7 @@ def _print_applications(documents: list[Document]) -> None:
         return
     best = sorted(documents, key=lambda run: _known_first(run["mean_io_slowdown"]))
     rows = [[run[key] for key in ("allocate", "place", *_OVERALL)] for run in best]
-    title = f"{len(documents)} combinations, the least slowdown first"
+    title = f"{len(documents)} combinations, the lowest slowdown first"
     print_table(title, ("allocate", "place", *_OVERALL.values()), rows)
 
 
@@ -212,7 +212,7 @@ def _known_first(value: float) -> tuple[bool, float]:
 def _simulate_storage(
     file: Path, changes: Document, seed: int, decisions: Path | None, plot: Path | None, json: bool
 ) -> None:
-    """One run under each policy; `changes` are keys of [storage] that the command line replaces."""
+    """Simulate each policy; `changes` are keys of [storage] that the command line replaces."""
     import csv
 
     from forebay.decide.registry import find
@@ -228,7 +228,7 @@ def _simulate_storage(
     names = policy_list("storage", scenario.policy or _DEFAULT_STORAGE, also=(OPTIMAL,))
     for option, path in (("--decisions", decisions), ("--plot", plot)):
         if path is not None and (len(names) > 1 or OPTIMAL in names):
-            raise BadInput(option, "goes with one policy")
+            raise BadInput(option, "requires exactly one policy, other than 'optimal'")
     runs = []
     for name in names:
         if name != OPTIMAL:
@@ -257,7 +257,7 @@ def _bound_document(scenario: StorageScenario) -> Document:
     from forebay.simulate.storage.run import bound_of
 
     if scenario.rules.letter:
-        raise BadInput("policy 'optimal'", "is a bound for what is really stored; it goes with as = 'correct'")
+        raise BadInput("policy 'optimal'", "requires --as correct: it is a bound for what disks really store")
     total = int(scenario.requests.bytes.sum())
     bound = bound_of(scenario.platform, scenario.requests, scenario.rules)
     return {
@@ -284,7 +284,7 @@ def _print_storage(scenario: StorageScenario, documents: list[Document]) -> None
 
 
 def _flatten(document: Document) -> Document:
-    """A run as one line of the table."""
+    """Flatten a run to one line of the table."""
     flat = document | (document.get("jobs") or {})
     flat["allocated_share"] = f"{100 * document['allocated_share']:.2f}%"
     if "disks" in document:

@@ -1,4 +1,4 @@
-"""`forebay slurm`: burst buffers for Slurm's jobs, and prolog and epilog for the jobs of any batch system."""
+"""`forebay slurm`: burst buffers for Slurm's jobs, and a prolog and epilog for jobs of any batch system."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Connect Slurm: burst buffers for jobs, prolog and epilog.", no_args_is_help=True)
 
 CONFIG = Path("/etc/forebay/slurm.toml")
-Config = Annotated[Path, typer.Option(help="What to do: a TOML file, as in examples/slurm.toml.", metavar="FILE")]
+Config = Annotated[Path, typer.Option(help="TOML file with the settings, as in examples/slurm.toml.", metavar="FILE")]
 JobId = Annotated[str, typer.Option("--job", help="The job [default: $SLURM_JOB_ID].", show_default=False)]
 User = Annotated[str, typer.Option(help="The job's owner [default: $SLURM_JOB_USER].", show_default=False)]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with slurm.conf.", show_default=False)]
 Cluster = Annotated[str, typer.Option(help="Slurm's ClusterName [default: from slurm.conf].", show_default=False)]
 Conf = Annotated[Path | None, typer.Option(help="Slurm's slurm.conf [default: where Slurm finds it].")]
 Longest = Annotated[str, typer.Option(help="How long a job without a time limit keeps its space.")]
-Margin = Annotated[str, typer.Option(help="How much longer than its job space lasts, for stage-out.")]
-Queue = Annotated[str, typer.Option(help="How much longer space lasts for a job that waits to start.")]
+Margin = Annotated[str, typer.Option(help="Extra time for stage-out after the job.")]
+Queue = Annotated[str, typer.Option(help="Extra time for a job that waits to start.")]
 
 
 @app.command(epilog="Example: forebay slurm prolog --config slurm.toml --job 4711 --user ann --nprocs 64 --env")
@@ -53,7 +53,7 @@ def prolog(
     check: Annotated[bool, typer.Option("--check", help="Only check the file, and compile what jobs need.")] = False,
     json: Json = False,
 ) -> None:
-    """Prepare a job: folder layout, targets, environment. Always ends with 0, in time."""
+    """Prepare a job: folder layout, targets, environment. Always exits with 0, in time."""
     if check:
         _check_config(config, json)
         return
@@ -74,33 +74,33 @@ def prolog(
         elif env:
             for line in export_lines(prepared.environment):
                 typer.echo(line)
-        return {**fields, **prepared.log_fields, **_trouble(prepared.troubles)}
+        return {**fields, **prepared.log_fields, **_join_troubles(prepared.troubles)}
 
     _run_hook("prolog", config, prepare, job=job, user=user, name=name, app=app, nprocs=nprocs)
 
 
 @app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
-    """Tidy up after a job: free its targets, ingest its Darshan logs. Always ends with 0."""
+    """Clean up after a job: free its targets, ingest its Darshan logs. Always exits with 0."""
 
-    def tidy_up(store: Store, settings: JobSettings, job: Job) -> Document:
+    def clean_up(store: Store, settings: JobSettings, job: Job) -> Document:
         from forebay.act.slurm.jobs.epilog import run_epilog
 
-        tidied = run_epilog(store, settings, job, now=clock.time())
-        counts = {"freed": tidied.freed, "logs_read": tidied.logs.read, "logs_known": tidied.logs.known}
+        outcome = run_epilog(store, settings, job, now=clock.time())
+        counts = {"freed": outcome.freed, "logs_read": outcome.logs.read, "logs_known": outcome.logs.known}
         if json:
-            print_json({"job": job.job, **counts, "troubles": tidied.troubles})
-        return counts | _trouble(tidied.troubles)
+            print_json({"job": job.job, **counts, "troubles": outcome.troubles})
+        return counts | _join_troubles(outcome.troubles)
 
-    _run_hook("epilog", config, tidy_up, job=job, user=user)
+    _run_hook("epilog", config, clean_up, job=job, user=user)
 
 
 def _run_hook(
     hook: str, config: Path, work: Callable[[Store, JobSettings, Job], Document], *, job: str, **options: Any
 ) -> None:
-    """Do the work for a job within its time limit and log what it returns, or what failed.
+    """Do the work for a job within its time limit; log what it returns, or the error.
 
-    Never fails: a batch system takes a node whose prolog fails out of service, and holds the job.
+    Never fails: a batch system drains a node whose prolog fails, and holds the job.
     """
     from forebay.act.command import run_within
     from forebay.act.log import Log
@@ -134,12 +134,12 @@ def _run_hook(
             log.error(hook, job=name, trouble=trouble)
 
 
-def _trouble(troubles: Sequence[str]) -> dict[str, str]:
+def _join_troubles(troubles: Sequence[str]) -> dict[str, str]:
     return {"trouble": "; ".join(troubles)} if troubles else {}
 
 
 def _check_config(config: Path, json: bool) -> None:
-    """Check everything that can be checked before a job comes; here, a mistake is an error."""
+    """Check everything that can be checked without a job. Unlike a hook, this raises errors."""
     from forebay.act.slurm.jobs.decision import check_policies, warm_up
     from forebay.act.slurm.jobs.settings import read_job_settings
     from forebay.history.store import open_store
@@ -166,11 +166,11 @@ def install(
     time: Longest = "1d",
     margin: Margin = "1h",
     queue: Queue = "1h",
-    wait: Annotated[str, typer.Option(help="How long a job waits for space before Slurm holds it.")] = "10min",
+    wait: Annotated[str, typer.Option(help="How long a job waits for space; then Slurm holds it.")] = "10min",
     patience: Annotated[str, typer.Option(help="How long to wait for a service that does not answer.")] = "1min",
-    job_submit: Annotated[bool, typer.Option(help="Also job_submit.lua: `#BB_LUA capacity=500GB` is enough.")] = True,
+    job_submit: Annotated[bool, typer.Option(help="Also write job_submit.lua, which completes requests.")] = True,
     jobs: Annotated[
-        Path | None, typer.Option(help="Also prolog and epilog by this file (examples/slurm.toml).")
+        Path | None, typer.Option(help="Also write prolog and epilog with this file (examples/slurm.toml).")
     ] = None,
     log: Annotated[Path, typer.Option(help="Log file of these scripts.")] = Path("/var/log/forebay-jobs.log"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
@@ -185,15 +185,15 @@ def install(
     from forebay.act.slurm.jobs.settings import read_job_settings
 
     conf, script = folder.absolute() / "slurm.conf", Path(sys.argv[0]).absolute()
-    own_command = script.name == "forebay"
+    is_installed = script.name == "forebay"
     name = cluster or installation.read_conf(folder, "ClusterName")
     if not name:
-        raise BadInput("--cluster", "slurm.conf is not in that folder or names no cluster; give its ClusterName")
+        raise BadInput("--cluster", f"{conf} is missing or has no ClusterName; give the name of the cluster")
     state = installation.read_conf(folder, "StateSaveLocation")
     hooks = installation.Hooks(
         service=str(service_of(service)),
         cluster=name,
-        command=shlex.quote(str(script)) if own_command else f"{shlex.quote(sys.executable)} -m forebay",
+        command=shlex.quote(str(script)) if is_installed else f"{shlex.quote(sys.executable)} -m forebay",
         conf=str(conf) if conf.is_file() else "",
         state=state if state.startswith("/") else "",
         token="" if token is None else str(token.absolute()),
@@ -208,7 +208,7 @@ def install(
     if others and not force:
         typer.echo("\n".join(line for file in others for line in file.difference()), err=True)
         names = ", ".join(str(file.path) for file in others)
-        raise Refused(f"nothing is written: these files differ: {names}; --force overwrites them")
+        raise Refused(f"wrote nothing, because these files differ: {names}; overwrite them with --force")
     for file in planned:
         if file.state != "same":
             file.write()
@@ -217,7 +217,7 @@ def install(
 
 
 def _parse_times(**texts: str) -> dict[str, float]:
-    """Of options, by name; any value: who takes them checks the range."""
+    """Parse durations of options, by name. The caller checks their range."""
     return {name: parse_quantity(f"--{name}", text, parse_duration, lambda _: True) for name, text in texts.items()}
 
 
@@ -229,15 +229,15 @@ def _report_installation(planned: Sequence[PlannedFile], hooks: Hooks, lines: Se
         return
     for file in files:
         typer.echo(f"{file['path']}: {file['done']}")
-    typer.echo("\nslurm.conf needs these lines (restart slurmctld once; later changes of the files need no restart):")
+    typer.echo("\nslurm.conf needs these lines (restart slurmctld once; later changes to the files need no restart):")
     for line in lines:
         typer.echo(f"  {line}")
-    caller = "the owner of the token" if hooks.token else "root"
+    caller = "the token's owner" if hooks.token else "root"
     typer.echo(
         f"\nThe hooks call {hooks.socket} as {caller}."
         "\nInstall lua-socket and lua-cjson where slurmctld runs."
-        "\nRun this there every few minutes (cron or a timer). It repairs jobs that cannot start, and releases space"
-        "\nthat a lost teardown left behind:"
+        "\nThere, run this command every few minutes (with cron or a timer). It repairs jobs that cannot start, and"
+        "\nreleases space that a lost teardown left behind:"
         f"\n  forebay slurm reconcile --service unix:{hooks.socket} --cluster {hooks.cluster}"
         "\nA job requests space with one line of its script:\n  #BB_LUA capacity=500GB"
         "\nand finds it at $FOREBAY_PATH. More options: tier=nvme time=2h stage_in=/PATH:NAME stage_out=NAME:/PATH"
@@ -246,7 +246,7 @@ def _report_installation(planned: Sequence[PlannedFile], hooks: Hooks, lines: Se
 
 @app.command(epilog="Example: forebay slurm check /etc/slurm")
 def check(folder: Folder, service: Service = None, token: Token = None, json: Json = False) -> None:
-    """Check files, slurm.conf, Lua modules and the service."""
+    """Check the files, slurm.conf, the Lua modules and the service."""
     from forebay.act.slurm.burst_buffer.installation import check_installation
 
     with open_client(service, token) as client:
@@ -269,13 +269,13 @@ def stage(
     uid: Annotated[int, typer.Option(help="Uid of the job's owner.", min=1, max=2**32 - 2)],
     gid: Annotated[int, typer.Option(help="Gid of the job's owner.", min=1, max=2**32 - 2)],
 ) -> None:
-    """Copy files into a job's space, or out of it, as its user. The hooks of Slurm call this."""
+    """Copy files into a job's space, or out of it, as its user. Slurm's hooks call this."""
     from forebay.act.slurm.burst_buffer.staging import become_user, stage_in, stage_out
 
     if way not in ("in", "out"):
-        raise BadInput("in|out", f"must be one of these, not {way!r}")
+        raise BadInput("in|out", f"must be 'in' or 'out', not {way!r}")
     if len(pairs) % 2:
-        raise BadInput("FROM TO...", "must be pairs")
+        raise BadInput("FROM TO...", "must be pairs; the last FROM has no TO")
     become_user(uid, gid)
     copies = list(zip(pairs[::2], pairs[1::2], strict=True))
     stage_in(volume[0], copies) if way == "in" else stage_out(volume, copies)
@@ -289,15 +289,15 @@ def reconcile(
     time: Longest = "1d",
     margin: Margin = "1h",
     queue: Queue = "1h",
-    grace: Annotated[str, typer.Option(help="How long to leave a new grant alone.")] = "2min",
+    grace: Annotated[str, typer.Option(help="How long to ignore a new grant.")] = "2min",
     json: Json = False,
     service: Service = None,
     token: Token = None,
 ) -> None:
     """Repair stuck jobs; release the space of jobs that are gone.
 
-    Also extends space that ends before its job. Prints what it did, and for each job that it cannot repair the reason
-    and what to do.
+    Also extends space that ends before its job. Prints what it did. For each job that it cannot repair, prints the
+    reason and what to do.
     """
     from forebay.act.slurm.burst_buffer.reconcile import Terms, reconcile
 
@@ -325,8 +325,8 @@ def _print_actions(actions: list[Action], json: bool) -> None:
         fields = ("grant", "job", "what", "because", "advice")
         print_json([{name: getattr(action, name) for name in fields} for action in actions])
         return
-    done = {"requeue": "requeued", "unhold": "released from hold", "report": "cannot start"}
+    outcomes = {"requeue": "requeued", "unhold": "released from hold", "report": "cannot start"}
     for action in actions:
-        who = f"grant {action.grant}" if action.grant else f"job {action.job}"
-        what = action.what if action.grant else done.get(action.what, action.what)
-        typer.echo(f"{who}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))
+        subject = f"grant {action.grant}" if action.grant else f"job {action.job}"
+        what = action.what if action.grant else outcomes.get(action.what, action.what)
+        typer.echo(f"{subject}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))

@@ -1,4 +1,4 @@
-"""`forebay token`: tokens for callers of the service, and links to its page."""
+"""`forebay token`: makes tokens for callers of the service, and links to its page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,7 @@ def login(json: Json = False, service: Service = None, authority: Authority = No
 
 @app.command(epilog="Example: forebay token make n1-agent --role agent --node n1 --out /etc/forebay/agent.token")
 def make(
-    name: Annotated[str, typer.Argument(help="Name of the token; one of that name is replaced.")],
+    name: Annotated[str, typer.Argument(help="Name of the token; replaces an existing one.")],
     out: Annotated[Path, typer.Option(help="File for the token; it gets mode 0600.")],
     role: Annotated[str, typer.Option(help="user, agent, administrator, or metrics (reads only /metrics).")] = "user",
     node: Annotated[str, typer.Option(help="For an agent: its node.")] = "",
@@ -41,7 +41,7 @@ def make(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Make a token, or replace one; the old one becomes invalid."""
+    """Make a token. An existing token of that name becomes invalid."""
     import time
 
     from forebay.act.control.api.forms import TokenForm

@@ -277,7 +277,7 @@ def test_what_will_not_come_back_is_given_up_only_when_that_is_said(forebay: For
     name = fake.ask(MB)
     ran = forebay("storage", "give-up", "n1")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "forebay: n1: not given up, it has volumes of 1 grants; --yes skips the confirmation\n"
+    assert ran.err == "forebay: n1: not given up: it has volumes of 1 grants; confirm with --yes\n"
     assert fake.control.tables.disks["n1/d0"].there
     ran = forebay("storage", "give-up", "n1", "--disk", "d0", "--yes")
     assert ran.out == "n1/d0: given up; grants with volumes there: 1\n"

@@ -1,4 +1,4 @@
-"""`forebay forward bench`: real processes drive a layer, to compare schedulers, a council or layouts."""
+"""`forebay forward bench`: compares schedulers, a council or layouts with real processes on a layer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bench(
     ions: Annotated[int, typer.Option(help="Number of I/O nodes to start.", min=1, max=64)] = 1,
     stripes: Annotated[int | None, typer.Option(help="Stripe count [default: all servers].", min=1)] = None,
     stripe_size: Annotated[str, typer.Option(help="Stripe size.")] = "64 KiB",
-    emulate: Annotated[float, typer.Option(help="Emulate modelled servers, this many times slower; 0: do not.")] = 0.0,
+    emulate: Annotated[float, typer.Option(help="Emulate modelled servers, this many times slower; 0: off.")] = 0.0,
     council: Annotated[bool, typer.Option("--council", help="Measure a council's cost and choices.")] = False,
     tuner: Annotated[str, typer.Option(help="With --council, the tuner.")] = "forebay",
     loop: Annotated[str | None, typer.Option(help="striping: advise each run's layout from the runs before.")] = None,
@@ -56,7 +56,7 @@ def bench(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Measure a layer under the patterns of MPI-IO Test. Every byte that is read back is checked."""
+    """Measure a layer with the patterns of MPI-IO Test. Checks every byte that it reads back."""
     from forebay.act.forward.bench.client_processes import Task
     from forebay.act.forward.bench.workload import DOINGS, Workload
 
@@ -65,11 +65,11 @@ def bench(
     workload = Workload(
         processes=processes,
         pattern=pattern,  # type: ignore[arg-type]
-        request=_bytes("--request", request),
-        total=_bytes("--total", total),
+        request=_parse_bytes("--request", request),
+        total=_parse_bytes("--total", total),
     )
     task = Task(workload=workload, doings=DOINGS[operation], seed=seed, sync=fsync)
-    shape = _shape(servers, ions, stripes, _bytes("--stripe-size", stripe_size), emulate)
+    shape = _parse_shape(servers, ions, stripes, _parse_bytes("--stripe-size", stripe_size), emulate)
     if not council and loop is None:
         _compare_schedulers(task, rounds, shape, schedulers, nodes, key, plot, json)
         return
@@ -88,14 +88,14 @@ def bench(
         raise UnknownName("loop", loop, _LOOPS)
 
 
-def _bytes(option: str, text: str) -> int:
+def _parse_bytes(option: str, text: str) -> int:
     def is_valid(size: float) -> bool:
         return 1 <= size <= 1 << 50 and size == int(size)
 
     return int(parse_quantity(option, text, parse_size, is_valid, "must be whole bytes, from 1 B to 1 PiB"))
 
 
-def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float) -> Shape:
+def _parse_shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float) -> Shape:
     from forebay.act.forward.bench.layer import Shape
     from forebay.history.toml import locate_errors
     from forebay.model.layout import Layout
@@ -103,7 +103,7 @@ def _shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emula
     if not 0 <= emulate <= 1000:
         raise BadInput("--emulate", f"must be a factor between 0 and 1000, not {emulate:g}")
     if stripes is not None and stripes > servers:
-        raise BadInput("--stripes", f"must be at most the number of servers, {servers}, not {stripes}")
+        raise BadInput("--stripes", f"must be at most {servers}, the number of servers, not {stripes}")
     layout = locate_errors("--stripe-size", lambda: Layout(count=stripes or servers, size=stripe_size))
     return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate)
 
@@ -143,7 +143,7 @@ def _compare_schedulers(
 
 @contextmanager
 def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) -> Iterator[dict[str, LayerAccess]]:
-    """How the processes reach their files, by name: a running layer, or a new one for each scheduler."""
+    """Give access to a running layer, or to new I/O nodes for each scheduler, by name."""
     from forebay.act.forward.bench.client_processes import LayerAccess
     from forebay.act.forward.bench.layer import temporary_layer
     from forebay.act.forward.net.key import read_key
@@ -170,8 +170,8 @@ def _print_comparison(task: Task, shape: Shape, ways: Sequence[Comparison], node
     from forebay.model.units import plural
 
     load, factor = task.workload, (shape.dilation or 1) / 1e6
-    made = f"{plural(shape.nodes, 'I/O node')}, {plural(shape.servers, 'data server')}"
-    layer = "the running layer" if nodes else made
+    started = f"{plural(shape.nodes, 'I/O node')}, {plural(shape.servers, 'data server')}"
+    layer = "the running layer" if nodes else started
     requests = f"{stripe_size(load.bytes)} in requests of {stripe_size(load.request)}"
     typer.echo(f"{plural(load.processes, 'process')}, {load.pattern}, {requests}; {layer}; every byte was checked")
     if shape.dilation:
@@ -186,7 +186,7 @@ def _print_comparison(task: Task, shape: Shape, ways: Sequence[Comparison], node
 def _measure_council(
     task: Task, rounds: int, shape: Shape, scheduler: str, tuner: str, runs: int, plot: Path | None, json: bool
 ) -> None:
-    """What a council costs while its decisions are ignored, then which windows it chooses while they are not."""
+    """Measure what a council costs while I/O nodes ignore it, then which windows it chooses while they obey it."""
     from forebay.act.forward.bench.layer import busy_decisions, read_decisions, temporary_layer
     from forebay.act.forward.bench.rounds import bench as measure
     from forebay.act.forward.bench.rounds import learn
@@ -215,7 +215,7 @@ def _measure_council(
         print_json({"overhead": overhead, "operations": task.doings, "runs": bandwidths, "decisions": documents})
         return
     for way in ignored:
-        typer.echo(f"{way.doing}: with a council that is ignored, {100 * way.ratio:.1f} % of the bandwidth without one")
+        typer.echo(f"{way.doing}: with an ignored council, {100 * way.ratio:.1f} % of the bandwidth without a council")
     _print_decisions(decisions, dilation)
     for place, doing in enumerate(task.doings):
         typer.echo(f"{doing}, MB/s run by run: {' '.join(f'{run[place] / 1e6:.0f}' for run in bandwidths)}")
@@ -237,7 +237,7 @@ def _print_decisions(decisions: Sequence[Decision], dilation: float) -> None:
 def _run_advice_loop(
     task: Task, shape: Shape, scheduler: str, policy: str, runs: int, db: str | None, json: bool
 ) -> None:
-    """Run one program many times. Its runs enter the history, from which the next run's layout is advised."""
+    """Run one program many times. Each run enters the history, which advises the layout of the next run."""
     import tempfile
 
     from forebay.act.forward.bench.advice_loop import run_loop

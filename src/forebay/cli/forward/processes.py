@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 LOOK = 3.0
-"""Seconds within which an I/O node must answer before the layer is used."""
+"""The time limit for an I/O node's first answer, in seconds."""
 Listen = Annotated[str, typer.Option(help="Listen at unix:/PATH or HOST:PORT (port 0: any free one).")]
 Key = Annotated[Path, typer.Option(help="File with the layer's key; `forebay forward key FILE` makes one.")]
 Stripes = Annotated[int | None, typer.Option(help="Stripe count of new files [default: all servers].", min=1)]
@@ -84,7 +84,7 @@ def ion(
     key: Key,
     server: Annotated[list[str] | None, typer.Option(help="Data server; repeat in the order of their numbers.")] = None,
     root: Annotated[Path | None, typer.Option(help="Forward to this mounted folder instead of data servers.")] = None,
-    layout_from: Annotated[str, typer.Option(help="With --root, layouts are given, or of lustre or ceph.")] = "given",
+    layout_from: Annotated[str, typer.Option(help="With --root, source of layouts: given, lustre or ceph.")] = "given",
     servers: Annotated[int, typer.Option(help="With --root, number of servers of the file system.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
@@ -94,7 +94,7 @@ def ion(
     window: Annotated[str | None, typer.Option(help="Window of twins, such as '1 ms'.")] = None,
     aggregate: Annotated[str | None, typer.Option(help="Combine contiguous requests up to this size.")] = None,
     in_flight: Annotated[
-        int | None, typer.Option(help="Most unanswered messages [128; with windows 32].", min=1)
+        int | None, typer.Option(help="Maximum of unanswered messages [128; with windows 32].", min=1)
     ] = None,
     patience: Annotated[str, typer.Option(help="How long requests wait for a server that does not answer.")] = "30 s",
     timeout: Annotated[str | None, typer.Option(help="Time limit of a request at a server [default: none].")] = None,
@@ -121,12 +121,12 @@ def ion(
         index=index,
         scheduler=scheduler,
         patience=parse_quantity("--patience", patience, parse_duration),
-        timeout=_optional("--timeout", timeout, parse_duration) or 0.0,
+        timeout=_parse_optional("--timeout", timeout, parse_duration) or 0.0,
         memory=int(parse_quantity("--memory", memory, parse_size)),
         queue=queue_options(
             scheduler,
-            window=_optional("--window", window, parse_duration),
-            aggregate=_optional("--aggregate", aggregate, parse_size),
+            window=_parse_optional("--window", window, parse_duration),
+            aggregate=_parse_optional("--aggregate", aggregate, parse_size),
             in_flight=in_flight,
         ),
     )
@@ -148,7 +148,7 @@ def council(
     reward: Annotated[str, typer.Option(help="Reward: bandwidth, or demand (normalised by the load).")] = "demand",
     every: Annotated[str, typer.Option(help="Interval between decisions.")] = "1 s",
     state: Annotated[Path | None, typer.Option(help="File that keeps what it has learned.")] = None,
-    ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but let the I/O nodes ignore it.")] = False,
+    ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but let I/O nodes ignore the decisions.")] = False,
     seed: Seed = 0,
     log: Annotated[Path | None, typer.Option(help="Append every decision to this file as a line of JSON.")] = None,
     weights: Annotated[Path | None, typer.Option(help="File of `forebay forward train` [default: built in].")] = None,
@@ -156,7 +156,7 @@ def council(
     db: Annotated[str | None, typer.Option(help="History for the jobs' runs.")] = None,
     json: Json = False,
 ) -> None:
-    """Run the council, which learns the best setting for I/O nodes."""
+    """Run the council, which learns the best setting of the I/O nodes."""
     from forebay.act.forward.council.process import CouncilSettings, run_council
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
@@ -213,7 +213,7 @@ def mount(
     key: Annotated[Path, typer.Option(help="File with the layer's key.")],
     daemon: Annotated[bool, typer.Option("--daemon", help="Continue in the background once it is mounted.")] = False,
     threads: Annotated[int, typer.Option(help="Maximum of concurrent requests.", min=1, max=256)] = 8,
-    cache: Annotated[str, typer.Option(help="How late others' changes of names and attributes are seen.")] = "0 s",
+    cache: Annotated[str, typer.Option(help="How long to cache names and attributes of files.")] = "0 s",
     patience: Annotated[str, typer.Option(help="How long a request waits for I/O nodes that do not answer.")] = "30 s",
     everybody: Annotated[bool, typer.Option("--everybody", help="Let all users use it (FUSE's allow_other).")] = False,
     checksums: Annotated[bool, typer.Option("--checksums", help="Verify a checksum of every payload.")] = False,
@@ -221,7 +221,7 @@ def mount(
     job: Annotated[str | None, typer.Option(help="Job number [default: from the batch system].")] = None,
     processes: Annotated[int | None, typer.Option(help="Number of processes of the job.", min=1)] = None,
 ) -> None:
-    """Mount the layer for ordinary programs. Unmounting it, SIGTERM or Ctrl-C end it."""
+    """Mount the layer for ordinary programs. Unmount it, or send SIGTERM or Ctrl-C, to end it."""
     from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.mount import Mount, calling_user, check_mount_point, mount
@@ -241,17 +241,17 @@ def mount(
 
 
 def addresses(text: str) -> list[Address]:
-    """The addresses of a list, with absolute paths: libfuse changes the working directory."""
+    """Parse a list of addresses. Make paths absolute, as libfuse changes the working directory."""
     from forebay.act.forward.net.address import parse_address
 
     parsed = [parse_address(word.strip(), "--nodes") for word in text.split(",") if word.strip()]
     if not parsed:
-        raise BadInput("--nodes", "names no I/O node")
+        raise BadInput("--nodes", "must name at least one I/O node")
     return [replace(each, path=str(Path(each.path).absolute())) if each.path else each for each in parsed]
 
 
 def check_layer(nodes: str, ions: Sequence[Address], key: bytes, seconds: float) -> None:
-    """Refuse a wrong key or address here, before the first program uses the layer."""
+    """Raise BadInput for a wrong key or address before the first program uses the layer."""
     from forebay.act.forward.clients.sync import Client
 
     try:
@@ -262,7 +262,7 @@ def check_layer(nodes: str, ions: Sequence[Address], key: bytes, seconds: float)
 
 
 def choices(parameter: str, values: str) -> list[int | str]:
-    """The values that the user lists, in the units that schedulers have.
+    """Parse the values that the user lists into the units of schedulers.
 
     >>> choices("window", "0.5ms, 1ms")
     [500000, 1000000]
@@ -295,5 +295,5 @@ def announce_ready(process: str, json: bool, addresses: Sequence[Address], metri
     announce(document, f"{process} ready: {' '.join(listening)}", json_line=json)
 
 
-def _optional(option: str, text: str | None, parse: Callable[[str], float]) -> Any:
+def _parse_optional(option: str, text: str | None, parse: Callable[[str], float]) -> Any:
     return None if text is None else parse_quantity(option, text, parse)

@@ -1,4 +1,4 @@
-"""`forebay forward train`: train the detector of access patterns."""
+"""`forebay forward train`: trains the detector of access patterns."""
 
 from json import dumps
 from pathlib import Path
@@ -11,14 +11,14 @@ from forebay.show.options import Json, Seed, Workers, check_file
 from forebay.show.output import print_json, print_table, progress, whole_file
 
 commands = typer.Typer()
-_FEWEST = 30  # scenarios, so that each pattern occurs several times in the third that is tested on
+_FEWEST = 30  # scenarios, so that each pattern occurs several times among those for tests
 
 
 @commands.command(epilog="Example: forebay forward train --scenarios 300 --out pattern.json")
 def train(
     out: Annotated[Path, typer.Option(help="JSON file for the weights.")] = Path("pattern.json"),
     scenarios: Annotated[
-        int, typer.Option(help="Simulated runs to learn from; a third as many more are tested on.", min=_FEWEST)
+        int, typer.Option(help="Simulated runs for training; a third as many more are for tests.", min=_FEWEST)
     ] = 900,
     seed: Seed = 0,
     workers: Workers = None,
@@ -26,8 +26,8 @@ def train(
 ) -> None:
     """Train the detector of access patterns on simulated runs.
 
-    Trains a 5-5-3 network and a tree of depth 5. The file names as default the one that does better on sizes that were
-    not in training, and records how both were trained and tested. Training needs scikit-learn; using the file does not.
+    Trains a 5-5-3 network and a tree of depth 5. The default is the one that does better on sizes that were not in
+    training; the file also records how both were trained and tested. Only training needs scikit-learn.
     """
     import numpy as np
 

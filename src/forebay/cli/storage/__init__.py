@@ -1,4 +1,4 @@
-"""`forebay storage`: space on the storage nodes' disks."""
+"""`forebay storage`: space on the disks of storage nodes."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`forebay storage nodes`, `drain`, `strays`, `policy`, `rules` …: what administrators see and change."""
+"""`forebay storage nodes`, `drain`, `strays`, `policy`, `rules` …: commands for administrators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from forebay.cli.storage.connection import seconds_of, with_client
+from forebay.cli.storage.connection import parse_seconds, with_client
 from forebay.cli.storage.tables import print_nodes, print_strays
 from forebay.model.errors import BadInput
 from forebay.model.grant import ENDED, State
@@ -28,7 +28,7 @@ _DURATIONS = ("interval", "longest", "ahead", "remember")
 @commands.command(epilog="Example: forebay storage nodes")
 @with_client
 def nodes(client: Client, json: Json = False) -> None:
-    """List the storage nodes and their disks: use, drained or silent."""
+    """List the storage nodes and their disks, with state and use."""
     documents = client.nodes()
     print_json(documents) if json else print_nodes(documents)
 
@@ -59,13 +59,13 @@ def give_up(
 ) -> None:
     """Forget a node or disk that will not come back, and all its data. For administrators.
 
-    Grants that lose all their volumes fail. The node or disk is known again when its agent registers it.
+    Grants that lose all their volumes fail. If the agent registers the node or disk again, the service accepts it.
     """
     place = _place(node, disk)
     living = (grant for grant in client.grants(node=node) if State(grant["state"]) not in ENDED)
     lost = sum(any(v["node"] == node and disk in ("", v["disk"]) for v in grant["volumes"]) for grant in living)
     if not yes and not (sys.stdin.isatty() and typer.confirm(f"{place} has volumes of {lost} grants. Give it up?")):
-        raise BadInput(place, f"not given up, it has volumes of {lost} grants; --yes skips the confirmation")
+        raise BadInput(place, f"not given up: it has volumes of {lost} grants; confirm with --yes")
     client.remove(node, disk)
     typer.echo(f"{place}: given up; grants with volumes there: {lost}")
 
@@ -79,8 +79,8 @@ def _place(node: str, disk: str) -> str:
 def strays(client: Client, json: Json = False) -> None:
     """List volumes that belong to no living grant, and why. For administrators.
 
-    The service keeps them when its store is new or was restored from an older copy, and a node has volumes that
-    the store does not know. Nobody gets their space until they are adopted or discarded.
+    If the service's store is new or was restored from an older copy, nodes may have volumes that the store does not
+    know. The service keeps them, and grants their space to nobody until you adopt or discard them.
     """
     print_strays(client.strays(), json)
 
@@ -94,7 +94,7 @@ def adopt(
     json: Json = False,
 ) -> None:
     """Make strays a grant again, with its old name and owner. For administrators."""
-    print_strays(client.adopt(what, seconds_of("--time", time)), json, f"{what}: adopted")
+    print_strays(client.adopt(what, parse_seconds("--time", time)), json, f"{what}: adopted")
 
 
 @commands.command(epilog="Example: forebay storage discard storage1")
@@ -108,7 +108,7 @@ def discard(client: Client, what: What, json: Json = False) -> None:
 @with_client
 def policy(
     client: Client,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Use this policy for all decisions to come.")] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Use this policy from now on.")] = "",
     json: Json = False,
 ) -> None:
     """Show or change the policy that chooses disks. Existing grants stay where they are.
@@ -136,7 +136,7 @@ def rules(client: Client, changes: Changes = None, json: Json = False) -> None:
 
 
 def _parse_change(change: str) -> tuple[str, str | int]:
-    """The service parses what is not an integer, as a size or a duration."""
+    """Split NAME=VALUE. The service parses a value that is not an integer as a size or a duration."""
     name, equals, value = change.partition("=")
     if not (name and equals and value):
         raise BadInput("rules", f"a change must be NAME=VALUE, not {change!r}")

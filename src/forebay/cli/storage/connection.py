@@ -1,4 +1,4 @@
-"""The service that a command talks to: the options that name it, and a client for it."""
+"""The options that name the service, and a client for it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _OPTIONS = {"service": Service, "token": Token, "authority": Authority}
 
 
 def open_client(service: str | None = None, token: Path | None = None, authority: Path | None = None) -> Client:
-    """A client of the service that the options, or else the environment, name."""
+    """Open a client of the service that the options, or else the environment, name."""
     from forebay.act.control.client import Client, service_of
 
     return Client(service_of(service), token=token, authority=authority)
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function whose first argument is a client: it gets the options that name the service."""
+    """Turn a function whose first argument is a client into a command with the options that name the service."""
 
     @wraps(function)
     def command(
@@ -55,7 +55,7 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def seconds_of(option: str, text: str) -> float:
+def parse_seconds(option: str, text: str) -> float:
     return parse_quantity(option, text, parse_duration, *POSITIVE)
 
 

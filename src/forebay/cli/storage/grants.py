@@ -1,4 +1,4 @@
-"""`forebay storage request`, `wait`, `release`, `extend`, `list`, `show`, `attach` and `detach`: grants of space."""
+"""`forebay storage request`, `wait`, `release`, `extend`, `list`, `show`, `attach` and `detach`: manage grants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.cli.storage import tables
-from forebay.cli.storage.connection import POSITIVE, seconds_of, with_client
+from forebay.cli.storage.connection import POSITIVE, parse_seconds, with_client
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, State
 from forebay.model.units import parse_size
@@ -36,7 +36,7 @@ def request(
     size: Annotated[str, typer.Option(help="How much space, such as 500GB.")],
     time: Annotated[str, typer.Option(help="For how long, such as 2h.")],
     start: Annotated[str | None, typer.Option(help="A delay such as 2h, or 2026-11-16T08:00 [default: now].")] = None,
-    tier: Annotated[str, typer.Option(help="Kind of disks.")] = "",
+    tier: Annotated[str, typer.Option(help="Tier of the disks, such as nvme.")] = "",
     field: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that the disks must have; repeatable.")] = None,
     job: Annotated[str, typer.Option(help="Job that uses the space.")] = "",
     expose: Annotated[str, typer.Option(help="Make it reachable from other nodes: nbd or nvmet.")] = "",
@@ -50,24 +50,24 @@ def request(
     env: Env = False,
     json: Json = False,
 ) -> None:
-    """Request space. Prints the paths, or the settings to connect to it; --env also waits."""
+    """Request space. Prints its paths, or the settings to connect to it; --env also waits."""
     import secrets
 
-    wish: dict[str, Any] = {
+    form: dict[str, Any] = {
         "size": int(parse_quantity("--size", size, parse_size, *POSITIVE)),
-        "seconds": seconds_of("--time", time),
-        "start": _start(start),
+        "seconds": parse_seconds("--time", time),
+        "start": _parse_start(start),
         "tier": tier,
-        "fields": _fields(field, expose),
+        "fields": _parse_fields(field, expose),
         "job": job,
         "key": key or secrets.token_hex(16),
-        **_exposure(expose, host),
+        **_parse_exposure(expose, host),
     }
-    patience = _patience(at_most)
+    patience = _parse_patience(at_most)
     try:
-        grant = client.request(**wish)
+        grant = client.request(**form)
     except KeyboardInterrupt:  # before the service answered: leave nothing behind
-        grant = client.release(client.request(**wish)["id"])
+        grant = client.release(client.request(**form)["id"])
         typer.echo(f"grant {grant['id']}: released", err=True)
         raise
     if wait or env or at_most is not None:
@@ -75,7 +75,7 @@ def request(
     tables.report_grant(grant, json=json, env=env)
 
 
-def _exposure(expose: str, hosts: list[str] | None) -> dict[str, Any]:
+def _parse_exposure(expose: str, hosts: list[str] | None) -> dict[str, Any]:
     import socket
 
     if not expose or expose == "none":
@@ -87,8 +87,8 @@ def _exposure(expose: str, hosts: list[str] | None) -> dict[str, Any]:
     return {"expose": expose, "hosts": hosts or [socket.gethostname()]}
 
 
-def _fields(pairs: list[str] | None, expose: str) -> dict[str, str]:
-    """What the disks must have; an exposed volume needs a disk whose volumes are exposed that way."""
+def _parse_fields(pairs: list[str] | None, expose: str) -> dict[str, str]:
+    """Parse the fields that the disks must have. An exposed volume needs a disk that exposes volumes that way."""
     fields = {"expose": expose} if expose and expose != "none" else {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -100,8 +100,8 @@ def _fields(pairs: list[str] | None, expose: str) -> dict[str, str]:
     return fields
 
 
-def _start(text: str | None) -> float | str | None:
-    """Seconds since 1970, or a delay, which the service adds to its own clock."""
+def _parse_start(text: str | None) -> float | str | None:
+    """Return seconds since 1970, or a delay, which the service adds to its clock."""
     from datetime import datetime
 
     if text is None:
@@ -109,24 +109,24 @@ def _start(text: str | None) -> float | str | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        seconds_of("--start", text)
+        parse_seconds("--start", text)
         return text
 
 
-def _patience(at_most: str | None) -> float:
-    return math.inf if at_most is None else seconds_of("--at-most", at_most)
+def _parse_patience(at_most: str | None) -> float:
+    return math.inf if at_most is None else parse_seconds("--at-most", at_most)
 
 
 @commands.command(epilog="Example: forebay storage wait 3f0c... --at-most 10min")
 @with_client
 def wait(client: Client, grant: Id, at_most: AtMost = None, env: Env = False, json: Json = False) -> None:
     """Wait until a grant is ready. Ctrl-C does not give it back."""
-    patience = _patience(at_most)
+    patience = _parse_patience(at_most)
     tables.report_grant(_wait(client, client.grant(grant), patience, release=False), json=json, env=env)
 
 
 def _wait(client: Client, grant: GrantDocument, patience: float, *, release: bool) -> GrantDocument:
-    """The grant when it is ready or has ended; meanwhile, its place in the queue on stderr."""
+    """Wait until the grant is ready or has ended; print its place in the queue on stderr."""
     shown = ""
     try:
         for latest in client.follow(grant, patience):
@@ -156,7 +156,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Give grants back. Their data is deleted."""
-    patience = _patience(at_most)
+    patience = _parse_patience(at_most)
     waits = wait or at_most is not None
     before = [client.release(grant) for grant in grants]
     after = _wait_for_removal(client, before, patience) if waits else before
@@ -172,7 +172,7 @@ def release(
 
 
 def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: float) -> list[GrantDocument]:
-    """The grants when nothing is left of them, or the time is over; meanwhile, what is in the way on stderr."""
+    """Wait until nothing is left of the grants, or for `patience` seconds; print what delays it on stderr."""
     import time
 
     shown: set[str] = set()
@@ -188,8 +188,8 @@ def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: flo
 @commands.command(epilog="Example: forebay storage extend 3f0c... --by 1h")
 @with_client
 def extend(client: Client, grant: Id, by: By, json: Json = False) -> None:
-    """Let a grant last longer, if its space stays free."""
-    extended = client.extend(grant, seconds_of("--by", by))
+    """Extend a grant, if no other grant has reserved its space."""
+    extended = client.extend(grant, parse_seconds("--by", by))
     print_json(extended) if json else typer.echo(f"grant {grant}: until {tables.format_time(extended['until'])}")
 
 
@@ -230,11 +230,11 @@ def attach(
     client: Client,
     grant: Id,
     at: At = FOLDER,
-    force: Annotated[bool, typer.Option("--force", help="Even if attached elsewhere, which destroys data.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Attach even if in use elsewhere; destroys data.")] = False,
     env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
     json: Json = False,
 ) -> None:
-    """Connect to an exposed grant and mount it here for its owner. Needs root; works on one node at a time."""
+    """Connect to an exposed grant and mount it here for its owner. Needs root; only one node can attach it."""
     from forebay.act.volumes.attach import Attachments, attach_grant
 
     volumes = attach_grant(client, Attachments(folder=at.absolute()), client.grant(grant), force=force)
@@ -249,7 +249,7 @@ def attach(
 
 @commands.command(epilog="Example: forebay storage detach 3f0c...")
 def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
-    """Unmount a grant here and disconnect from it. Its data stays; detaching twice is harmless."""
+    """Unmount a grant here and disconnect from it. Its data stays. Detaching twice is harmless."""
     from forebay.act.volumes.attach import Attachments
 
     node = Attachments(folder=at.absolute())

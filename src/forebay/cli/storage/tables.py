@@ -1,4 +1,4 @@
-"""Grants, nodes and strays as text, tables and shell variables."""
+"""Prints grants, nodes and strays as text, tables and shell variables."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ENDED = {
 
 
 def format_time(seconds: float) -> str:
-    """A local time; a dash for 0."""
+    """Format a local time; 0 is a dash."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S") if seconds else "-"
 
 
 def describe_progress(grant: GrantDocument) -> str:
-    """What a grant that is not ready yet waits for; else nothing.
+    """Describe what a grant waits for; "" if it is ready or has ended.
 
     >>> describe_progress({"state": "queued", "position": 3, "because": "no disk has 2 TB free"})
     'queued, place 3: no disk has 2 TB free'
@@ -47,7 +47,7 @@ def describe_progress(grant: GrantDocument) -> str:
 
 
 def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
-    """Where the space is, or how to connect to it; raises Refused if the grant can't be used."""
+    """Print where the space is, or how to connect to it. Raise Refused if the grant has ended."""
     if grant["state"] in _ENDED:
         raise Refused(f"grant {grant['id']} {_ENDED[grant['state']]}: {grant['because']}")
     if json:
@@ -65,7 +65,7 @@ def _summary(grant: GrantDocument) -> str:
 
 
 def shell_exports(grant: str, paths: Sequence[str], settings: Sequence[Mapping[str, str]] = ()) -> list[str]:
-    """Lines for `eval` in a shell; `settings` are those of exposed volumes.
+    """Format lines for `eval` in a shell; `settings` are those of exposed volumes.
 
     >>> shell_exports("3f", ["/fast/3f.0", "/more/3f.1"])
     ['export FOREBAY_GRANT=3f', 'export FOREBAY_PATH=/fast/3f.0', 'export FOREBAY_PATHS=/fast/3f.0:/more/3f.1']
@@ -104,7 +104,7 @@ def _row(grant: GrantDocument) -> tuple[object, ...]:
 
 
 def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
-    """A grant with its volumes, and one line for each event of its story."""
+    """Print a grant with its volumes, and one line per event of its story."""
     typer.echo(_summary(grant))
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
@@ -147,7 +147,7 @@ def _condition(node: NodeDocument, disk: DiskDocument) -> str:
 
 
 def print_strays(strays: Sequence[StrayDocument], json: bool, outcome: str = "") -> None:
-    """The strays that are left, after the `outcome` of a change."""
+    """Print the `outcome` of a change, and the strays that are left."""
     if json:
         print_json(strays)
         return
