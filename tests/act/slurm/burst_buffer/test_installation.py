@@ -75,7 +75,7 @@ def test_bad_options_are_refused_in_one_line(forebay: Forebay, etc: Path, words:
 
 
 def test_a_folder_without_a_cluster_needs_its_name(forebay: Forebay, tmp_path: Path) -> None:
-    assert "give its ClusterName" in forebay("slurm", "install", tmp_path).err
+    assert "has no ClusterName; give the name of the cluster" in forebay("slurm", "install", tmp_path).err
     assert "is not a folder" in forebay("slurm", "install", tmp_path / "x", "--cluster", "c").err
     assert forebay("slurm", "install", tmp_path, "--cluster", "c").code == 0
 
