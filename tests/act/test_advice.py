@@ -396,7 +396,7 @@ def test_the_command_decides_applies_and_gives_back(forebay: Any, pretend: Prete
         (("--app", "x", "--procs", 3, "--targets", 4, "--lease", "soon"), "--lease: 'soon' is not"),
         (("--app", "x", "--procs", 3, "--system", "/nowhere.toml"), "no such file"),
         (("--app", "x", "--procs", 3, "--filesystem", "/x"), "no run in the history used an OST"),
-        (("--release", "7", "--app", "x"), "--release: is for a job that is over"),
+        (("--release", "7", "--app", "x"), "--release: cannot be combined"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2(forebay: Any, arguments: tuple[object, ...], words: str) -> None:

@@ -49,7 +49,7 @@ def reading(db: str | None) -> Iterator[Connection]:
 
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
-    """Show how jobs use the file system: stripes, applications, requests."""
+    """Show how jobs use the file system: stripes, programs, requests."""
     from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
     from forebay.show.history import documents, tables
@@ -168,7 +168,7 @@ def advice(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """List advised layouts, including those of shadow mode, and what ran."""
+    """List advised layouts, including shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
     from forebay.show.history import documents, tables

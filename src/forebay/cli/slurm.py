@@ -53,7 +53,7 @@ def prolog(
     check: Annotated[bool, typer.Option("--check", help="Only check the file, and compile what jobs need.")] = False,
     json: Json = False,
 ) -> None:
-    """Prepare a job: folder layout, targets, environment. Always exits with 0, in time."""
+    """Prepare a job: layout, targets, environment. Always exits with 0."""
     if check:
         _check_config(config, json)
         return
@@ -81,7 +81,7 @@ def prolog(
 
 @app.command(epilog="Example: forebay slurm epilog --config slurm.toml --job 4711 --user ann")
 def epilog(config: Config = CONFIG, job: JobId = "", user: User = "", json: Json = False) -> None:
-    """Clean up after a job: free its targets, ingest its Darshan logs. Always exits with 0."""
+    """Clean up after a job: free targets, ingest logs. Always exits with 0."""
 
     def clean_up(store: Store, settings: JobSettings, job: Job) -> Document:
         from forebay.act.slurm.jobs.epilog import run_epilog
