@@ -9,7 +9,7 @@ __version__ = "0.2.0"
 
 
 def _make_kernel_cache(function: Callable[..., object]) -> object:
-    """Imported late, because numba is slow to import and most commands need no kernel."""
+    """Import numba only when a kernel needs it: the import is slow, and most commands need none."""
     return import_module("forebay.kernel_cache").KernelCache(function)
 
 

@@ -5,6 +5,6 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """For what can be made again. Raises RuntimeError if the user has no home."""
+    """The folder for data that Forebay can compute again. Raises RuntimeError if the user has no home."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "forebay" / name

@@ -1,11 +1,11 @@
-"""Machine code of kernels on disk, compiled once per machine and version of its sources.
+"""A cache of compiled kernels on disk: each is compiled once per machine and version of its sources.
 
-The code is found by a digest of everything it was made from: the kernel's own module and all modules of Forebay that
-it imports. Numba itself would look only at the kernel's own file and at where it is installed. So two installations
-of one version share their machine code, and a change of one module compiles only what depends on it.
+The key is a digest of the sources: the kernel's module and all modules of Forebay that it imports. (Numba's own key
+is only the kernel's file and its path.) So two installations of one version share their machine code, and a change to
+one module recompiles only the kernels that depend on it.
 
-Machine code is first looked up in the installation (`forebay compile --installation` puts it there, for packages and
-images). Everything else is in the user's cache folder, or in NUMBA_CACHE_DIR if that is set.
+The cache first searches the installation (`forebay compile --installation` fills it, for packages and images), then
+NUMBA_CACHE_DIR if that is set, or else the user's cache folder.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ import forebay
 from forebay.folders import cache_folder
 from forebay.model.compile_hooks import hooks
 
-_numba: Any = numba  # which is only partly typed
+_numba: Any = numba  # has types for only some of its names
 _caching: Any = numba.core.caching
 
 _PACKAGE = Path(forebay.__file__).parent
 _NOT_COMPUTING = ("__pycache__", "act", "cli", "show")
 INSTALLED = _PACKAGE / "__pycache__" / "kernels"
-"""Machine code that came with the installation."""
+"""Machine code that comes with the installation."""
 
 _IMPORTS = re.compile(r"^\s*from (forebay[\w.]*) import (?:\(([^)]*)\)|(.*))|^\s*import (forebay[\w.]*)", re.MULTILINE)
 _DAMAGE = (OSError, EOFError, ValueError, KeyError, AttributeError, ImportError, IndexError, pickle.UnpicklingError)
-"""What reading a damaged entry may raise; the kernel is then compiled again."""
+"""Errors that a damaged entry may raise; the kernel is then compiled again."""
 _keeps_in_installation = False
 
 
 def kernels_folder() -> Path:
-    """Where new machine code goes. Raises RuntimeError if the user has no home."""
+    """The folder for new machine code. Raises RuntimeError if the user has no home."""
     if _keeps_in_installation:
         return INSTALLED
     return Path(_numba.config.CACHE_DIR) if _numba.config.CACHE_DIR else cache_folder("kernels")
 
 
 def keep_in_installation() -> None:
-    """Keep machine code of the modules imported from now on where all users of this installation find it.
+    """Store kernels of modules imported from now on in the installation, for all its users.
 
-    Raises OSError if that is not possible.
+    Raises OSError if the folder is not writable.
     """
     global _keeps_in_installation
     INSTALLED.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def keep_in_installation() -> None:
 
 
 def sources_digest() -> str:
-    """A digest of all sources that compute; what only shows or acts is left out."""
+    """A digest of all sources that compute results, without those that only show results or act on them."""
     digest = hashlib.sha256()
     for source in sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".toml")):
         if not set(source.relative_to(_PACKAGE).parts[:-1]) & set(_NOT_COMPUTING):
@@ -70,16 +70,16 @@ def sources_digest() -> str:
 
 
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
-    """The folder of a kernel's machine code, one for each module, named after the digest of its sources."""
+    """Finds the folder of a kernel's machine code: one for each module, named after the digest of its sources."""
 
     def __init__(self, function: Callable[..., object], file: str) -> None:
-        self._py_file = file  # numba names the function by it in warnings
+        self._py_file = file  # numba prints it in warnings
         self._line = function.__code__.co_firstlineno
         self._digest = _digest_with_imports(Path(file))
         name = f"{function.__module__}-{self._digest}-{numba.__version__}"
         self._folder = INSTALLED / name
         if not self._folder.is_dir():
-            with contextlib.suppress(RuntimeError):  # without a home, each process compiles for itself
+            with contextlib.suppress(RuntimeError):  # without a home folder, each process compiles its own
                 self._folder = kernels_folder() / name
 
     @classmethod
@@ -101,7 +101,7 @@ class _Contents(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
-    """Numba's own cache in our folders, with hooks; without a usable folder each process compiles for itself."""
+    """Numba's cache in our folders, with hooks. If no folder is writable, each process compiles its own kernels."""
 
     _impl_class = _Contents
 
@@ -131,7 +131,7 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
 
 
 def _is_reusable(arguments: Any) -> bool:
-    """Not if a kernel made at run time is among the arguments: its type is gone when it is."""
+    """False if an argument is a kernel made at run time, whose type no later process has."""
     passed = (a.dispatcher for a in arguments if isinstance(a, _numba.types.Dispatcher))
     return all("<locals>" not in dispatcher.py_func.__qualname__ for dispatcher in passed)
 
@@ -161,6 +161,6 @@ def _read_module(path: Path) -> tuple[bytes, tuple[Path, ...]]:
 
 
 def _module_files(module: str) -> Iterator[Path]:
-    """The source of a module; nothing if the name is that of something inside one."""
+    """The source file of a module; empty if the name is not a module but something inside one."""
     base = _PACKAGE.joinpath(*module.split(".")[1:])
     return (file for file in (base.with_suffix(".py"), base / "__init__.py") if base != _PACKAGE and file.is_file())

@@ -12,7 +12,7 @@ from forebay.decide.policy import Input, storage
 from forebay.decide.registry import policies
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
-from forebay.model.ledger import book, overlapping
+from forebay.model.ledger import book, total_overlap
 
 Decide = Callable[..., Any]
 ALL = [Input.BOOKED, Input.DISK_BANDWIDTH]
@@ -66,7 +66,7 @@ def makes_room(ledger: Any, *_: Any) -> int:
 
 
 def by_booking(ledger: Any, size: int, start: float, end: float, *_: Any) -> int:  # noqa: ARG001
-    taken = [overlapping(ledger, disk, start, end)[0] for disk in range(len(ledger.disks))]
+    taken = [total_overlap(ledger, disk, start, end)[0] for disk in range(len(ledger.disks))]
     return taken.index(min(taken))
 
 
@@ -75,7 +75,7 @@ def by_bandwidth(ledger: Any, *_: Any) -> int:
 
 
 def fails_when_full(ledger: Any, size: int, start: float, end: float, *_: Any) -> int:
-    free = int(ledger.disks["capacity"][0]) - int(overlapping(ledger, 0, start, end)[0])
+    free = int(ledger.disks["capacity"][0]) - int(total_overlap(ledger, 0, start, end)[0])
     return 0 * (size // free)
 
 

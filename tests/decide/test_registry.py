@@ -27,8 +27,8 @@ def test_the_same_name_can_be_an_allocation_and_a_placement_policy() -> None:
     [
         ("allocate", "tpcu", "no allocation policy 'tpcu'; did you mean 'tcpu'?"),
         ("place", "greedy-clairvoiant", "no placement policy 'greedy-clairvoiant'; did you mean 'greedy-clairvoyant'?"),
-        ("place", "tcpu", "no placement policy 'tcpu'; there are: "),
-        ("allocate", "", "no allocation policy ''; there are: "),
+        ("place", "tcpu", "no placement policy 'tcpu'; use one of: "),
+        ("allocate", "", "no allocation policy ''; use one of: "),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(kind: str, name: str, message: str) -> None:

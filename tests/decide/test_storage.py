@@ -79,7 +79,7 @@ def test_ties_are_where_the_papers_formulas_have_them(space: SimpleNamespace) ->
         roomy = [
             other
             for other, capacity in enumerate(space.slow.capacities)
-            if capacity - space.slow.overlapping(other, start, end)[0] >= size
+            if capacity - space.slow.total_overlap(other, start, end)[0] >= size
         ]
         if roomy:
             assert disk in roomy
@@ -95,7 +95,7 @@ def by_the_notes(space: SimpleNamespace, start: float, end: float) -> list[float
         first = len(found)
         limit, reads, busy = node.network_bandwidth, 0.0, 0
         for disk, what in enumerate(node.disks, first):
-            _, k = space.slow.overlapping(disk, start, end)
+            _, k = space.slow.total_overlap(disk, start, end)
             w = what.write_bandwidth
             if k:
                 m, length = Fraction(space.slow.longest_overlap(disk, start, end)), Fraction(end - start)

@@ -44,9 +44,9 @@ def test_without_io_an_application_stresses_nothing() -> None:
     ("changes", "reason"),
     [
         ({"phases": 0}, "phases must be at least 1 and less than"),
-        ({"volume": -1.0}, "volume must not be negative and must be finite, not -1"),
-        ({"compute_seconds": math.inf}, "compute_seconds must not be negative and must be finite, not inf"),
-        ({"compute_nodes": math.nan}, "compute_nodes must not be negative and must be finite, not nan"),
+        ({"volume": -1.0}, "volume must be finite and not negative, not -1"),
+        ({"compute_seconds": math.inf}, "compute_seconds must be finite and not negative, not inf"),
+        ({"compute_nodes": math.nan}, "compute_nodes must be finite and not negative, not nan"),
         ({"compute_seconds": 0.0, "volume": 0.0}, "must not both be 0"),
     ],
 )

@@ -19,7 +19,7 @@ def test_an_unknown_name_suggests_the_nearest_known_one() -> None:
 
 
 def test_a_name_like_no_other_lists_them_all() -> None:
-    assert str(UnknownName("study", "xyz", ["osts", "io-nodes"])) == "no study 'xyz'; there are: io-nodes, osts"
+    assert str(UnknownName("study", "xyz", ["osts", "io-nodes"])) == "no study 'xyz'; use one of: io-nodes, osts"
 
 
 @pytest.mark.parametrize("kind", [BadInput, UnknownName, Refused])

@@ -16,11 +16,11 @@ from forebay.model.ledger import (
     ledger,
     longest_overlap,
     next_free,
-    overlapping,
     peak,
     shorten,
     survey,
     survey_longest,
+    total_overlap,
     unbook,
     widen,
 )
@@ -86,7 +86,7 @@ class Both:
     def compare(self) -> None:
         start = self.draw(self.horizon, self.horizon + 20, "from")
         end = (start + self.draw(0, 12, "to")) * self.step
-        questions = [(overlapping, NaiveLedger.overlapping), (peak, NaiveLedger.peak)]
+        questions = [(total_overlap, NaiveLedger.total_overlap), (peak, NaiveLedger.peak)]
         at = start * self.step
         for disk in (0, 1):
             for fast, slow in questions:
@@ -98,7 +98,7 @@ class Both:
         self.compare_surveys(at, end)
 
     def compare_surveys(self, start: float, end: float) -> None:
-        for at_most, slow in ((True, self.slow.peak), (False, self.slow.overlapping)):
+        for at_most, slow in ((True, self.slow.peak), (False, self.slow.total_overlap)):
             taken, others = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
             survey(self.fast, start, end, at_most, taken, others)
             assert list(zip(taken.tolist(), others.tolist(), strict=True)) == [slow(d, start, end) for d in (0, 1)]
@@ -141,20 +141,20 @@ def booked(*bookings: tuple[float, float, int]) -> Ledger:
 
 def test_touching_is_not_overlapping() -> None:
     space = booked((0.0, 10.0, 7))
-    assert overlapping(space, 0, 10.0, 20.0) == (0, 0)
-    assert overlapping(space, 0, 9.0, 20.0) == (7, 1)
+    assert total_overlap(space, 0, 10.0, 20.0) == (0, 0)
+    assert total_overlap(space, 0, 9.0, 20.0) == (7, 1)
 
 
 def test_two_that_follow_each_other_add_up_in_the_overlap_but_not_in_the_peak() -> None:
     space = booked((0.0, 10.0, 7), (10.0, 20.0, 8))
-    assert overlapping(space, 0, 0.0, 20.0) == (15, 2)
+    assert total_overlap(space, 0, 0.0, 20.0) == (15, 2)
     assert peak(space, 0, 0.0, 20.0) == (8, 1)
 
 
 def test_a_booking_of_no_time_holds_nothing() -> None:
     space = booked((5.0, 5.0, 40))
     assert peak(space, 0, 0.0, 20.0) == (0, 0)
-    assert overlapping(space, 0, 0.0, 20.0) == (0, 0)
+    assert total_overlap(space, 0, 0.0, 20.0) == (0, 0)
 
 
 def test_what_no_disk_can_hold_is_never_free() -> None:
@@ -176,7 +176,7 @@ def test_what_lies_before_the_horizon_makes_room_for_others() -> None:
     space = ledger(TWO, bookings=4)
     for k in range(100):
         space.horizon[0] = k
-        assert overlapping(space, 0, float(k), k + 0.5)[1] == min(k, 2)
+        assert total_overlap(space, 0, float(k), k + 0.5)[1] == min(k, 2)
         book(space, 0, float(k), k + 3.0, 1)
     assert space.counters[1] <= 8
 

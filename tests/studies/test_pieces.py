@@ -49,9 +49,7 @@ def test_after_an_interrupt_what_is_done_stays_and_is_not_done_again(store: Stor
 
 
 def test_a_piece_that_nobody_survives_is_told_and_all_others_are_done(store: Store) -> None:
-    with pytest.raises(
-        Interrupted, match=r"piece a/3: the process that did it died .* 5 of 6 pieces are saved"
-    ) as told:
+    with pytest.raises(Interrupted, match=r"piece a/3: its worker process died .* 5 of 6 pieces are saved") as told:
         run_all(KEYS, die, store, workers=2, progress=lambda _: None)
     assert not told.value.by_user
     assert [key for key in KEYS if key not in store] == ["a/3"]

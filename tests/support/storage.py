@@ -63,7 +63,7 @@ class NaiveLedger:
     def _overlaps(self, disk: int, start: float, end: float) -> list[Booking]:
         return [b for b in self._on(disk) if b.shared_with(start, end) > 0]
 
-    def overlapping(self, disk: int, start: float, end: float) -> tuple[int, int]:
+    def total_overlap(self, disk: int, start: float, end: float) -> tuple[int, int]:
         found = self._overlaps(disk, start, end)
         return sum(b.size for b in found), len(found)
 
@@ -124,7 +124,7 @@ class NaiveChance:
 def worst_fit_ties(space: NaiveLedger, size: int, start: float, end: float) -> list[int]:  # noqa: ARG001
     """The disks with the largest free percentage."""
     free = [
-        (capacity - space.overlapping(disk, start, end)[0]) * 100.0 / capacity
+        (capacity - space.total_overlap(disk, start, end)[0]) * 100.0 / capacity
         for disk, capacity in enumerate(space.capacities)
     ]
     return [disk for disk, share in enumerate(free) if share == max(free)]
@@ -138,7 +138,7 @@ def promised(space: NaiveLedger, start: float, end: float, duration: float, *, l
         own = []
         reads = []
         for disk, what in enumerate(node.disks, first):
-            k = space.overlapping(disk, start, end)[1]
+            k = space.total_overlap(disk, start, end)[1]
             m = space.longest_overlap(disk, start, end)
             w = what.write_bandwidth
             if k:
@@ -163,7 +163,7 @@ def best_bandwidth_ties(
     roomy = [
         disk
         for disk, capacity in enumerate(space.capacities)
-        if capacity - space.overlapping(disk, start, end)[0] >= size
+        if capacity - space.total_overlap(disk, start, end)[0] >= size
     ]
     best = max((promises[disk] for disk in roomy), default=0.0)
     return [disk for disk in roomy if promises[disk] == best]
@@ -229,7 +229,7 @@ class NaivePolicy:
             node = nodes[turn % len(nodes)]
             disk = node[self.probed.get(node[0], 0) % len(node)]
             self.probed[node[0]] = self.probed.get(node[0], 0) + 1
-            if space.capacities[disk] - space.overlapping(disk, start, end)[0] > size:
+            if space.capacities[disk] - space.total_overlap(disk, start, end)[0] > size:
                 return disk
             self.failed += 1
             if self.failed == 5:

@@ -85,7 +85,7 @@ def test_a_job_that_is_ended_half_way_costs_nothing_but_time(slurm: Slurm, tmp_p
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('partition = "nowhere"', "invalid partition specified: nowhere; there are: main"),
+        ('partition = "nowhere"', "invalid partition specified: nowhere; partitions: main"),
         ('partition = "main"\nmemory = "5 TB"', "Requested node configuration is not available"),
     ],
 )

@@ -33,10 +33,13 @@ def test_a_scheduler_needs_neither_forebay_nor_the_same_patch_of_python() -> Non
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        ({"scheduler": {"distributed": "1.2.4"}}, "the scheduler has distributed 1.2.4, here it is 1.2.3; install"),
-        ({"scheduler": {"python": "3.12.1.final.0"}}, "the scheduler has python 3.12, here it is 3.11; install"),
-        ({"worker": {"numba": "9"}}, "the worker tcp://w:2 has numba 9, here it is 1.2.3; install"),
-        ({"worker": {"numpy": None}}, "the worker tcp://w:2 has numpy (none), here it is 1.2.3; install"),
+        (
+            {"scheduler": {"distributed": "1.2.4"}},
+            "the scheduler has distributed 1.2.4, this machine has 1.2.3; install",
+        ),
+        ({"scheduler": {"python": "3.12.1.final.0"}}, "the scheduler has python 3.12, this machine has 3.11; install"),
+        ({"worker": {"numba": "9"}}, "the worker tcp://w:2 has numba 9, this machine has 1.2.3; install"),
+        ({"worker": {"numpy": None}}, "the worker tcp://w:2 has numpy (none), this machine has 1.2.3; install"),
         (
             {"worker": {"forebay": None}},
             "the worker tcp://w:2 lacks the package forebay; install it with the worker's Python: pip",

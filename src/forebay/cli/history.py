@@ -59,7 +59,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
         only = documents.find_filesystem(filesystem, [mount for mount, *_ in every])
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
-    shown = [sums for sums in every if only is None or sums[0] == only]
+    shown = [(mount, number, moved) for mount, number, moved in every if only in (None, mount)]
     draw(plot, "history:draw_usage", layouts, documents.name_filesystems(shown))
     figures = layouts, apps, most_run, most_bytes, shown
     print_json(documents.usage_document(*figures)) if json else tables.print_usage(*figures)

@@ -1,1 +1,1 @@
-"""Values that every other stage speaks in. Imports nothing of Forebay."""
+"""Values that all other stages exchange. Imports nothing else of Forebay."""

@@ -1,4 +1,4 @@
-"""An application: what it computes, what it reads and writes, and how b(n) serves it."""
+"""An application: its compute time, its I/O volume, and its bandwidth b(n)."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ class Application:
     """Table I of Bandet et al. 2024: `phases` equal phases of computing, then I/O.
 
     `compute_seconds` and `volume` (bytes) are totals over all phases. `compute_nodes` is a float because generated
-    workloads divide the machine by shares. `fields` keeps what the application's file says besides.
+    workloads divide the machine by shares. `fields` keeps all other keys of the application's file.
     """
 
     name: str
@@ -29,20 +29,20 @@ class Application:
         for name in ("compute_nodes", "compute_seconds", "volume"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must not be negative and must be finite, not {value:g}")
+                raise ValueError(f"{name} must be finite and not negative, not {value:g}")
         if self.compute_nodes > 1e12:
             raise ValueError(f"compute_nodes must be at most 1e12, not {self.compute_nodes:g}")
         if not math.isfinite(self.volume / min(self.curve.bandwidths)):
-            raise ValueError(f"a volume of {self.volume:g} never ends with this curve")
+            raise ValueError(f"a volume of {self.volume:g} bytes takes forever at this curve's lowest bandwidth")
         if self.compute_seconds == 0 and self.volume == 0:
             raise ValueError("compute_seconds and volume must not both be 0")
 
     def io_seconds(self, n: int) -> float:
-        """Seconds of all its I/O alone on n targets, T_cf_io(n)."""
+        """The seconds that all its I/O takes alone on n targets, T_cf_io(n)."""
         return self.volume / self.curve.at(n)
 
     def io_ratio(self, n: int) -> float:
-        """The share of its time that it spends in I/O alone on n targets."""
+        """The share of its run time that is I/O when it is alone on n targets."""
         io = self.io_seconds(n)
         total = self.compute_seconds + io
         return io / total if total else 0.0

@@ -1,4 +1,4 @@
-"""Hooks around the compilation of a kernel, which may take seconds. Apart from numba, which is slow to import."""
+"""Hooks around the compilation of a kernel, which may take seconds. Does not import numba, which is slow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ def _ignore(_name: str) -> None: ...
 
 @dataclass(slots=True)
 class CompileHooks:
-    """`before` and `after` get a kernel's name. Kernels that it calls are compiled between the two.
+    """`before` and `after` get the kernel's name. Kernels that it calls are compiled between the two.
 
     `make_cache` returns numba's cache object for a kernel's function. The package sets it (see `forebay.kernel_cache`).
     """

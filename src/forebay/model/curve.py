@@ -11,7 +11,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Measured points of b(n), straight lines between them, nothing beyond them.
+    """Measured points of b(n), joined by straight lines and undefined beyond the first and last.
 
     `counts` ascend; `bandwidths` are bytes per second.
 
@@ -33,7 +33,7 @@ class Curve:
 
     @classmethod
     def of(cls, points: Mapping[int, float]) -> Curve:
-        """The curve through `points`, in whatever order they come."""
+        """The curve through `points`, given in any order."""
         counts = tuple(sorted(points))
         return cls(counts, tuple(float(points[n]) for n in counts))
 
@@ -49,7 +49,7 @@ class Curve:
 
     @property
     def n_perf(self) -> int:
-        """The smallest n that maximises b; it is always a measured one (Bandet et al. 2024, Eq. 1)."""
+        """The smallest n that maximises b, always a measured one (Bandet et al. 2024, Eq. 1)."""
         return self.counts[self.bandwidths.index(max(self.bandwidths))]
 
     def at(self, n: int) -> float:

@@ -1,4 +1,4 @@
-"""What policies answer."""
+"""The answers of policies."""
 
 from dataclasses import dataclass
 

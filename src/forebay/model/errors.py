@@ -2,7 +2,7 @@
 
 ForebayError
 ├── UserError             the caller can fix it; the command line exits with 2
-│   ├── BadInput          a file or a value is impossible
+│   ├── BadInput          a file or a value is not valid
 │   ├── UnknownName       no policy, study or application has this name
 │   └── Refused           a policy answered Later or Never where a decision is needed
 └── PolicyError           a policy broke its contract; its author can fix it
@@ -18,11 +18,11 @@ class ForebayError(Exception):
 
 
 class UserError(ForebayError):
-    """Something that the caller can fix; its message is one line."""
+    """An error that the caller can fix; its message is one line."""
 
 
 class BadInput(UserError):
-    """An impossible value, and where it is.
+    """A value that is not valid, and where it is.
 
     >>> str(BadInput("jobs.toml: application[2].volume", "must not be negative"))
     'jobs.toml: application[2].volume: must not be negative'
@@ -48,7 +48,7 @@ class UnknownName(UserError):
         names = sorted(known)
         self._arguments = (kind, name, names)
         near = nearest_name(name, names)
-        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(names)}"
+        hint = f"did you mean {near!r}?" if near else f"use one of: {', '.join(names)}"
         super().__init__(f"no {kind} {name!r}; {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -60,11 +60,11 @@ class Refused(UserError):
 
 
 class PolicyError(ForebayError):
-    """A policy returned something that it must not return."""
+    """A policy returned a value that its contract forbids."""
 
 
 def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
-    """What may have been meant; `cutoff` is how like it must be, up to 1."""
+    """The known name that looks most like `name`; `cutoff` is the least similarity, up to 1."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
@@ -75,7 +75,7 @@ def why(error: OSError) -> str:
 
 @contextmanager
 def name_errors(path: object) -> Iterator[None]:
-    """Raise system errors as BadInput with the path of a file."""
+    """Turn an OSError into BadInput with the path of the file."""
     try:
         yield
     except OSError as error:

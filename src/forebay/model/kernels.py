@@ -1,4 +1,4 @@
-"""The door to numba: `@kernel` compiles a function over arrays when it is first called."""
+"""The only user of numba: `@kernel` compiles a function over arrays when it is first called."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -9,7 +9,7 @@ from forebay.model.compile_hooks import hooks
 
 F = TypeVar("F", bound=Callable[..., object])
 Array = Any
-"""An array, a structured array or one of its records in a kernel, whose type numba infers."""
+"""An array, a structured array or one of its records; numba infers the type."""
 
 
 def kernel(function: F) -> F:
@@ -21,26 +21,26 @@ def kernel(function: F) -> F:
 
 
 def hot_kernel(function: F) -> F:
-    """The same without counting references to arrays, for functions that neither make arrays nor get any from a call.
+    """Like `kernel`, but without reference counts: for functions that neither make arrays nor get any from a call.
 
-    A call then costs the same however many arrays it passes on: an event loop over a tuple of twenty is three times
-    as fast. It may call kernels of both kinds.
+    The cost of a call then does not depend on how many arrays it passes: an event loop over a tuple of twenty runs
+    three times as fast. It may call kernels of both kinds.
     """
     return _keep(function, _compile(function, counts_references=False))
 
 
 def fresh_kernel(function: F) -> F:
-    """A kernel made at run time, which no other process can find again: nothing is kept."""
+    """Compile a function made at run time. It is not cached, because no other process could find it again."""
     return cast(F, _compile(function, counts_references=True))
 
 
 def _compile(function: F, *, counts_references: bool) -> Any:
-    # Said in both cases, as numba would take it from whoever calls.
+    # Set in both cases: otherwise numba inherits it from the caller.
     options: dict[str, Any] = {"error_model": "numpy", "_nrt": counts_references}
     return numba.njit(**options)(function)
 
 
 def _keep(function: F, compiled: Any) -> F:
-    if hasattr(compiled, "_cache"):  # not a plain function, as with NUMBA_DISABLE_JIT
+    if hasattr(compiled, "_cache"):  # with NUMBA_DISABLE_JIT it is a plain function
         compiled._cache = hooks.make_cache(function)
     return cast(F, compiled)

@@ -1,15 +1,15 @@
-"""How a file is striped over targets, and the state of the targets to choose from."""
+"""The striping of a file over targets, and the state of those targets."""
 
 import math
 from dataclasses import dataclass
 
 KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 64 * KIB
-"""Stripe sizes are multiples of this (Lustre's rule; BeeGFS has the same)."""
+"""Stripe sizes are multiples of this, on Lustre and BeeGFS."""
 DEFAULT_SIZE = MIB
 MOST_SIZE = (4 << 30) - GRAIN
 ANY = -1
-"""The first target that leaves the choice to the file system."""
+"""As the first target: the file system chooses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,4 +50,4 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.index < 0 or self.users < 0 or self.free_bytes < 0 or not (self.busy >= 0 and math.isfinite(self.busy)):
-            raise ValueError(f"target {self.index}: no value of a target may be negative")
+            raise ValueError(f"target {self.index}: index, users, free_bytes and busy must be finite and not negative")

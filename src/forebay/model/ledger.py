@@ -4,8 +4,8 @@ A booking holds `size` bytes of a disk over [start, end). Each disk has a timeli
 (see `timeline`), so that every query costs O(log bookings).
 
 No query or change concerns a time before the horizon, so everything before it is folded into three numbers per disk.
-If requests come in the order of their starts, only ends remain ahead, and a disk answers at once. The caller moves
-`horizon[0]` forward.
+If requests arrive in the order of their starts, only ends lie ahead, and a query on a disk takes constant time. The
+caller moves `horizon[0]` forward.
 
 The simulator and the live service share the ledger.
 """
@@ -39,19 +39,19 @@ _FREE, _USED, _SERIAL = 0, 1, 2
 
 
 class Ledger(NamedTuple):
-    """All state of a platform's space."""
+    """The bookings on all disks of a platform."""
 
     disks: Array
     nodes: Array
     servers: Array
     events: Array
     path: Array  # scratch
-    horizon: Array  # [no query or change concerns a time before this]
+    horizon: Array  # one element: no query or change concerns an earlier time
     counters: Array  # [first free slot of `events`, slots ever used, bookings ever made]
 
 
 def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
-    """A ledger without bookings, and with room for some; `widen` adds more."""
+    """An empty ledger with room for `bookings`; `widen` adds more."""
     nodes = np.zeros(len(platform.nodes), dtype=NODE)
     nodes["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
     nodes["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
@@ -77,7 +77,7 @@ def widen(full: Ledger) -> Ledger:
 
 @kernel
 def has_room(ledger: Array, bookings: int) -> bool:
-    """Whether that many more bookings certainly fit; if not, `widen` the ledger first."""
+    """Whether this many more bookings fit for certain; if not, `widen` the ledger first."""
     return ledger.counters[_USED] + 2 * bookings < ledger.events.size  # type: ignore[no-any-return]
 
 
@@ -90,7 +90,7 @@ def book(ledger: Array, disk: int, start: float, end: float, size: int) -> int:
     if start < end:
         fold(ledger, disk)
         record = ledger.disks[disk]
-        if start <= ledger.horizon[0]:  # no query concerns a time before it starts
+        if start <= ledger.horizon[0]:  # no query concerns the time before it
             record.level += size
             record.live += 1
             record.latest = max(record.latest, end)
@@ -103,7 +103,7 @@ def book(ledger: Array, disk: int, start: float, end: float, size: int) -> int:
 
 @kernel
 def _enter(ledger: Array, record: Array, time: float, other: float, size: int, serial: int) -> None:
-    """Add a start, or with negative size an end, to the disk's timeline."""
+    """Add a start to the disk's timeline, or an end if the size is negative."""
     new = _slot(ledger)
     event = ledger.events[new]
     event.time, event.end, event.size, event.serial = time, other, size, serial
@@ -117,7 +117,7 @@ def unbook(ledger: Array, disk: int, start: float, end: float, serial: int) -> N
     fold(ledger, disk)
     record = ledger.disks[disk]
     last = find(ledger.events, record.root, end, False, serial)
-    if last == 0:  # it held no time at all
+    if last == 0:  # its duration was 0
         return
     first = find(ledger.events, record.root, start, True, serial)
     if first != 0:
@@ -131,14 +131,14 @@ def unbook(ledger: Array, disk: int, start: float, end: float, serial: int) -> N
 
 @kernel
 def _update_latest(ledger: Array, record: Array, gone: float) -> None:
-    """Find the latest end again if the booking that no longer ends at `gone` had it."""
+    """Find the latest end again if it was `gone`, the old end of a changed booking."""
     if record.latest == gone:
         record.latest = last_end(ledger.events, record.root, ledger.horizon[0], ledger.path)
 
 
 @kernel
 def shorten(ledger: Array, disk: int, start: float, end: float, sooner: float, serial: int) -> None:
-    """Let a booking end sooner, but not before the horizon."""
+    """Move the end of a booking to `sooner`, but not before the horizon."""
     if sooner <= start:
         unbook(ledger, disk, start, end, serial)
         return
@@ -202,29 +202,32 @@ def fold(ledger: Array, disk: int) -> None:
 
 
 @kernel
-def overlapping(ledger: Array, disk: int, start: float, end: float) -> tuple[Array, Array]:
-    """Bytes and number of the bookings that share any time with [start, end)."""
+def total_overlap(ledger: Array, disk: int, start: float, end: float) -> tuple[Array, Array]:
+    """The bytes and the number of bookings that overlap [start, end)."""
     fold(ledger, disk)
-    return _overlapping(ledger.events, ledger.disks[disk], start, end)
+    return _total_overlap(ledger.events, ledger.disks[disk], start, end)
+
+
+overlapping = total_overlap  # its name in 0.1.0, for policies of other packages
 
 
 @kernel
 def peak(ledger: Array, disk: int, start: float, end: float) -> tuple[Array, Array]:
-    """The most bytes, and the most bookings, at any one time of [start, end)."""
+    """The most bytes, and the most bookings, at any time in [start, end)."""
     fold(ledger, disk)
     return _peak(ledger.events, ledger.disks[disk], start, end)
 
 
 @kernel
 def longest_overlap(ledger: Array, disk: int, start: float, end: float) -> Array:
-    """The longest time of [start, end) that one and the same booking holds; 0 if there is none."""
+    """The longest time in [start, end) that a single booking holds; 0 without bookings."""
     fold(ledger, disk)
     return _longest_overlap(ledger.events, ledger.disks[disk], start, end)
 
 
 @kernel
 def survey(ledger: Array, start: float, end: float, at_most: bool, taken: Array, others: Array) -> None:
-    """`peak` of every disk if `at_most`, else `overlapping`."""
+    """Write `peak` of every disk if `at_most`, else `total_overlap`, into `taken` and `others`."""
     disks, timelines, horizon = ledger.disks, ledger.events, ledger.horizon[0]
     for disk in range(disks.size):
         record = disks[disk]
@@ -235,12 +238,12 @@ def survey(ledger: Array, start: float, end: float, at_most: bool, taken: Array,
         elif at_most:
             taken[disk], others[disk] = _peak(timelines, record, start, end)
         else:
-            taken[disk], others[disk] = _overlapping(timelines, record, start, end)
+            taken[disk], others[disk] = _total_overlap(timelines, record, start, end)
 
 
 @kernel
 def survey_longest(ledger: Array, start: float, end: float, others: Array, longest: Array) -> None:
-    """`longest_overlap` of every disk, after a `survey` found where there are `others`."""
+    """Write `longest_overlap` of every disk into `longest`; `others` is from a `survey`."""
     disks, timelines = ledger.disks, ledger.events
     for disk in range(disks.size):
         record = disks[disk]
@@ -252,7 +255,7 @@ def survey_longest(ledger: Array, start: float, end: float, others: Array, longe
             longest[disk] = 0.0
 
 
-# Numba counts references to every array of a tuple that it passes on, so what runs for every disk gets only these.
+# Numba counts references to every array in a tuple argument, so functions called for every disk get single arrays.
 
 
 @kernel
@@ -262,7 +265,7 @@ def _steady(record: Array, start: float) -> bool:
 
 
 @kernel
-def _overlapping(timelines: Array, record: Array, start: float, end: float) -> tuple[Array, Array]:
+def _total_overlap(timelines: Array, record: Array, start: float, end: float) -> tuple[Array, Array]:
     if end <= start:
         return np.int64(0), np.int64(0)
     if _steady(record, start):

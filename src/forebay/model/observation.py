@@ -1,4 +1,4 @@
-"""What an I/O node observed of its requests in one period."""
+"""An I/O node's measurements of its requests in one period."""
 
 from dataclasses import dataclass
 

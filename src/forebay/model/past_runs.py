@@ -1,4 +1,4 @@
-"""Earlier runs that say which layout is fast: one of the application itself, or many alike of others."""
+"""Earlier runs that show which layout is fast: single runs of the application, and groups of runs of others."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Past:
     """One earlier run of the application, by its number in the history; `partial` if its log was incomplete.
 
-    `count` and `size` are 0 if its layout is unknown. `io_bytes` are those of files, without standard output and the
-    like, and `shared_bytes` those of files that several processes used. Half of the bytes that the run wrote (or read,
-    if it wrote none) are in files of at least `file_size`; None if unknown. `request_size` is the commonest.
+    `count` and `size` are 0 if its layout is unknown. `io_bytes` counts files, not standard output and the
+    like, and `shared_bytes` files that several processes used. Half of the bytes that the run wrote (or read, if it
+    wrote none) are in files of at least `file_size`; None if unknown. `request_size` is the most common one.
     """
 
     run: int

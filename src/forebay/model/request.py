@@ -12,11 +12,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """Requests in their order: how much space, from when, for how long.
+    """Requests in order: the space that each needs, its start, and its duration.
 
-    Times are seconds since 1970 (UTC), sizes bytes. `volume` is what the job reads and writes through the space, or
-    its size if that is not known. `origin` is a phrase that says where the requests come from, `left_out` one that says
-    what of it is left out.
+    Times are seconds since 1970 (UTC), sizes bytes. `volume` is the number of bytes that the job reads and
+    writes there, or the size of the space if that is unknown. `origin` is a phrase for the source of the requests,
+    `left_out` one for what was left out.
     """
 
     ids: NDArray[Any]

@@ -22,12 +22,12 @@ _NANO = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTime:
-    """What a data server charges; times in seconds, bandwidth in bytes per second.
+    """The parameters of a data server; times in seconds, bandwidth in bytes per second.
 
     Every request costs `start`. A change of the I/O node adds `switch` (times `write_switch` for writes). A change of
-    the file adds `file`; in the same file a request that does not begin where the last one ended adds `gap`. The sum
-    grows by the share `crowd` (`write_crowd` for writes) with each further I/O node that has requests at the server,
-    and varies by a lognormal factor of median 1 and the given `sigma`.
+    the file adds `file`; in the same file a request that does not begin where the last one ended adds `gap`. Each
+    additional I/O node with requests at the server increases the sum by the share `crowd` (`write_crowd` for writes).
+    The result varies by a lognormal factor of median 1 and the given `sigma`.
     """
 
     start: float = 60e-6
@@ -47,7 +47,7 @@ class ServiceTime:
                 raise ValueError(f"{name} must be finite and not negative, not {value:g}")
 
     def pack(self) -> Floats:
-        """For the kernel; times in nanoseconds, and what differs for writes after that for reads."""
+        """The parameters for the kernel: times in nanoseconds, each value for writes after that for reads."""
         times = (self.start, self.switch, self.switch * self.write_switch, self.gap, self.file)
         packed = (_NANO / self.bandwidth, *(_NANO * t for t in times), self.crowd, self.write_crowd, self.sigma)
         return np.array(packed, np.float64)
@@ -68,7 +68,7 @@ def new_state() -> Ints:
 def service_time(
     packed: Floats, state: Ints, node: int, file: int, offset: int, size: int, write: int, nodes: int
 ) -> float:
-    """The nanoseconds (float) that a request takes without noise; moves `state` on to it.
+    """The nanoseconds (float) that a request takes without noise; updates `state`.
 
     `nodes` is the number of I/O nodes that have requests at the server now, this one included. For noise, multiply
     by exp(sigma * z) with z from a standard normal distribution; `packed[8]` is sigma.

@@ -1,4 +1,4 @@
-"""The situation of an I/O node, for each of which the council has one bandit instance."""
+"""The situation of an I/O node; the council has one bandit for each situation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ OPERATIONS = ("read", "write")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Situation:
-    """What affects the best window (Bez et al. 2019, section 4.1).
+    """The conditions that the best window depends on (Bez et al. 2019, section 4.1).
 
     `pattern` is one of PATTERNS. Numbers are rounded to powers of two, so that 127 and 128 processes are the same
-    situation and share what was learned.
+    situation and share one bandit.
     """
 
     operation: str
@@ -65,7 +65,7 @@ def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
 
 
 def distance(a: Situation, b: Situation) -> int:
-    """The doublings by which two situations differ; another operation or pattern counts as eight.
+    """The number of doublings between two situations; a different operation or pattern counts as eight.
 
     >>> x = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
     >>> y = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=8, clients=32, processes=64)

@@ -1,4 +1,4 @@
-"""The machine."""
+"""The machine: targets, disks, storage nodes and servers."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class System:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A disk: bytes and bytes per second. `fields` are whatever else its file says."""
+    """A disk, in bytes and bytes per second. `fields` keeps all other keys of its file."""
 
     capacity: int
     write_bandwidth: float
@@ -78,7 +78,7 @@ class Platform:
         if not self.servers:
             raise ValueError("must have at least one server")
         if len({node.name for node in self.nodes}) < len(self.nodes):
-            raise ValueError("has two nodes of the same name")
+            raise ValueError("has two nodes with the same name; rename one")
 
     @property
     def nodes(self) -> tuple[Node, ...]:

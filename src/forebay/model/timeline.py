@@ -25,7 +25,7 @@ _BOOKING = [("time", "f8"), ("size", "i8"), ("end", "f8"), ("serial", "i8")]
 _TREE = [("left", "u4"), ("right", "u4"), ("priority", "u4"), ("live", "i4"), ("starts", "i4"), ("crowd", "i4")]
 _SUBTREE = [("sum", "i8"), ("plus", "i8"), ("high", "i8"), ("low", "i8"), ("latest", "f8"), ("longest", "f8")]
 EVENT = np.dtype(_BOOKING + _TREE + _SUBTREE)
-"""`size` is negative at an end. `end` is that of what starts here; at an end, it is the start."""
+"""`size` is negative at an end. `end` is the end of the booking; in its end event, it is the start."""
 FAR = np.int64(2**62)
 FEW = np.int32(-(2**30))
 NIL = np.uint32(0)
@@ -56,7 +56,7 @@ def _comes_before(a: Array, b: Array) -> bool:
 
 @kernel
 def _pull(tree: Array, at: Slot) -> None:
-    """Update what `at` says of its subtree from its children."""
+    """Update the sums and extremes of the subtree at `at` from its children."""
     node = tree[at]
     left = tree[node.left]
     right = tree[node.right]
@@ -92,9 +92,9 @@ def insert(tree: Array, root: Slot, new: Slot, path: Array) -> Slot:
 
 @kernel
 def _split(tree: Array, at: Slot, new: Slot, spine: Array) -> None:
-    """Move what comes before the event `new` under its left, and what comes after under its right."""
+    """Split the subtree at `at`: earlier events become the left child of `new`, later ones its right child."""
     event = tree[new]
-    # What is smaller goes under the right of `low`, what is larger under the left of `high`.
+    # Smaller events go to the right of `low`, larger ones to the left of `high`.
     low = high = np.uint32(new)
     deep = 0
     while at != NIL:

@@ -27,8 +27,8 @@ def changes(tree: Array, root: Slot, until: float, inclusive: bool) -> tuple[Arr
 
 @kernel
 def highest(tree: Array, root: Slot, after: float, before: float) -> tuple[Array, Array]:
-    """The largest sum of sizes and of bookings from the first event to any event strictly between the two times;
-    far below zero if there is none."""
+    """The largest sum of sizes, and of bookings, up to any event strictly between the two times; far below zero if
+    no event is there."""
     most, crowd = -FAR, np.int64(FEW)
     size, live = np.int64(0), np.int64(0)
     whole = False  # whether everything under `at` is later than `after`
@@ -78,7 +78,7 @@ def _sign(node: Array) -> int:
 
 @kernel
 def first_beyond(tree: Array, root: Slot, after: float, limit: int, above: bool, path: Array) -> float:
-    """The first time after `after` at which the sum is above `limit` (or, if not `above`, at most it); inf if never."""
+    """The first time after `after` at which the sum is above `limit`, or at most `limit` if not `above`; else inf."""
     deep = 0
     at = np.uint32(root)
     total = np.int64(0)
@@ -123,7 +123,7 @@ def _reaches(node: Array, total: int, limit: int, above: bool) -> bool:
 
 @kernel
 def latest_end(tree: Array, root: Slot, until: float) -> float:
-    """The latest end of the bookings that start no later than `until`; at most `until` if there is none."""
+    """The latest end of the bookings that start no later than `until`; at most `until` without one."""
     at = np.uint32(root)
     best = -np.inf
     while at != NIL:
@@ -138,7 +138,7 @@ def latest_end(tree: Array, root: Slot, until: float) -> float:
 
 @kernel
 def last_end(tree: Array, root: Slot, until: float, path: Array) -> float:
-    """The latest end in the tree of a booking that starts no later than `until`; -inf if there is none."""
+    """The latest end event of a booking that starts no later than `until`; -inf without one."""
     deep = 0
     at = np.uint32(root)
     while at != NIL or deep > 0:
@@ -170,12 +170,11 @@ def _longest_after(tree: Array, at: Slot, after: float) -> float:
 
 @kernel
 def longest_within(tree: Array, root: Slot, after: float, before: float) -> float:
-    """The longest time before `before` that a booking lasts which starts strictly between the two times; else below 0.
+    """The longest time up to `before` of a booking that starts strictly between the two times; below 0 without one.
 
-    For a booking that starts at x and lasts d, this is min(d, before - x). Let P(x) be the longest duration of those
-    that start up to x. min(P(x), before - x) is never more than what some booking reaches, and no less for the best
-    booking's x. P rises and before - x falls with x, so the maximum is where they cross, which one pass down the tree
-    finds.
+    For a booking that starts at x and lasts d, this is min(d, before - x). Let P(x) be the longest duration of all that
+    start up to x. Some booking reaches at least min(P(x), before - x), and the best one reaches no more at its own x.
+    P rises and before - x falls with x, so the maximum is where they cross, which one pass down the tree finds.
     """
     best = -np.inf
     longest = -np.inf  # P of everything to the left

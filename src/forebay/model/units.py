@@ -1,4 +1,4 @@
-"""Bytes, seconds and bytes per second inside; every other unit is read here and nowhere else.
+"""Forebay computes in bytes, seconds and bytes per second; only this module reads other units.
 
 Decimal and binary prefixes differ (GB is 1e9, GiB is 2**30), and so do bits and bytes (Gbit, GB).
 """
@@ -77,7 +77,7 @@ def format_bandwidth(bandwidth: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """In the largest unit that needs few digits to be exact, so that it can be typed again; else rounded.
+    """In the largest unit that shows the value exactly in four digits, so that users can copy it; else rounded.
 
     >>> [format_duration(seconds) for seconds in (2_592_000, 5400, 90, 3700, 0.5, 0, 12_345.678)]
     ['30 d', '1.5 h', '1.5 min', '3700 s', '0.5 s', '0 s', '3.43 h']
@@ -106,7 +106,7 @@ def _split(text: str | float) -> tuple[float, str]:
         return float(text), ""
     match = _QUANTITY.match(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a number with a unit")
+        raise ValueError(f"{text!r} is not a number with a unit, like '4 MiB' or '1.5 h'")
     return float(match[1]), match[2]
 
 

@@ -1,4 +1,4 @@
-"""Many independent pieces of work, done by processes here, by a Dask cluster, or by jobs of Slurm.
+"""Runs many independent pieces of work: in local processes, on a Dask cluster, or in Slurm jobs.
 
 A piece must not depend on others: any worker may do it, in any order, and more than once.
 """
@@ -15,7 +15,7 @@ __all__ = ["Dask", "Died", "Gone", "Slurm", "Work", "parse_workers"]
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 Workers = int | Cluster
-"""Who does the work; a number means that many processes of this machine."""
+"""A number of local processes, or a cluster."""
 
 
 def run_pieces(
@@ -28,14 +28,13 @@ def run_pieces(
     apart: bool = False,
     preload: Sequence[str] = (),
 ) -> Generator[tuple[Piece, Result | Died], None, None]:
-    """Every piece with its result or `Died`, as soon as it is ready, or in the order of the pieces.
+    """Yield every piece with its result or `Died`, as soon as it is ready or `in_order`.
 
-    If a worker dies, another one does its piece; if that dies too, the result is `Died`. The loop draws `ahead` pieces
-    for each worker from the iterable, so that workers have something to do while results are processed.
+    If a worker dies, another one repeats its piece; if that dies too, the result is `Died`. It draws `ahead` pieces for
+    each worker, so that workers stay busy while the caller processes results.
 
-    A single local process is this one, unless the work must be done `apart`: because it may crash its process, or
-    because it prints. The modules to `preload` are imported once for all processes. Closing the iterator stops all
-    workers.
+    With one local worker, this process does the work, unless it must run `apart` because it may crash or print. The
+    modules to `preload` are imported once for all processes. Closing the iterator stops all workers.
     """
     remaining = iter(pieces)
     first = list(islice(remaining, 2))
@@ -54,7 +53,7 @@ def run_pieces(
 def _results(crew: Crew, pieces: Iterator[Piece], ahead: int, in_order: bool) -> Iterator[tuple[Piece, Any]]:
     remaining = enumerate(pieces)
     given: dict[int, Piece] = {}
-    ready: dict[int, tuple[Piece, Any]] = {}  # with `in_order`, those that wait for an earlier piece
+    ready: dict[int, tuple[Piece, Any]] = {}  # with `in_order`, results that wait for an earlier piece
     due = 0
     while True:
         for number, piece in islice(remaining, max(0, ahead * crew.size() - len(given) - len(ready))):

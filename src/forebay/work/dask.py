@@ -1,4 +1,4 @@
-"""The workers of a Dask scheduler, or of one started for them in jobs of Slurm; their versions are checked first."""
+"""Connects to the workers of a Dask scheduler, or starts them in Slurm jobs, and checks their versions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CONNECT = 10.0
 WAIT = 60.0
 """Seconds to wait for the first worker, and for a new one when all have gone."""
 LOOK = 2.0
-"""Seconds between looks at the workers."""
+"""Seconds between two checks of the workers."""
 SAME = ("python", "dask", "distributed", "cloudpickle", "numpy", "numba", "forebay")
-"""What workers must have in our version, to understand us and to compute the same bytes."""
+"""Packages whose versions must be the same on workers, so that messages and results agree."""
 _SCHEDULER = ("python", "dask", "distributed")
-_INSTALL = "install the same versions there as here"
+_INSTALL = "install the same versions on both"
 Notify = Callable[[str], None]
 
 
@@ -34,9 +34,10 @@ Notify = Callable[[str], None]
 def connect_workers(
     address: str, notify: Notify, *, where: str | None = None, wait: float = WAIT
 ) -> Iterator[DaskWorkers]:
-    """The workers of the scheduler at `address`, as soon as there is one; `notify` hears if that takes a while.
+    """Connect to the scheduler at `address`, and wait up to `wait` seconds for its first worker.
 
-    The address is HOST:PORT, or one as Dask writes it. `where` is the user's name for it, `wait` is in seconds.
+    The address is HOST:PORT, or in Dask's own form; `where` is the user's name for it. `notify` gets a message if no
+    worker is there yet.
     """
     where = where or f"dask://{address}"
     client = _connect(address, where)
@@ -52,11 +53,11 @@ def connect_workers(
 def start_slurm_workers(
     count: int, options: Mapping[str, Any], check: Callable[[str], None], notify: Notify
 ) -> Iterator[DaskWorkers]:
-    """Start workers in jobs of Slurm, and go on as soon as there is one; the jobs are cancelled at the end.
+    """Start workers in Slurm jobs, and wait for the first; the jobs are cancelled at the end.
 
-    `options` are those of [workers.slurm]: each job asks for `memory` bytes and has a worker on each of its `cores`.
-    `check` gets the script of a job before any is submitted, and raises Slurm's objection to it: later, nobody would
-    hear that a job was refused.
+    `options` are those of [workers.slurm]: each job requests `memory` bytes and has a worker on each of its `cores`.
+    `check` gets the job script before any job is submitted, and raises an error if Slurm refuses it: Dask would not
+    report a refused job.
     """
     where = f"slurm:{count}"
     cluster = _slurm_cluster(options, where)
@@ -110,19 +111,19 @@ def _connect(address: str, where: str) -> Any:
     if plain and not _greets(address):
         raise BadInput(where, absent)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about other versions: `_check_versions` says it in one line
+        warnings.simplefilter("ignore")  # about other versions: `_check_versions` reports them in one line
         try:
             return make_client(address, timeout=CONNECT, set_as_default=False, name="forebay")
         except (OSError, TimeoutError, ValueError):
             raise BadInput(where, absent) from None
         except Exception as error:  # a scheduler of another version may answer with anything
             line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            reason = f"answers, but not as Dask {version('distributed')} does: {line}; {_INSTALL}"
+            reason = f"the scheduler answers, but not like Dask {version('distributed')}: {line}; {_INSTALL}"
             raise BadInput(where, reason) from None
 
 
 def _greets(address: str) -> bool:
-    """Whether the server begins with a message of Dask: 8 bytes for its length, which is small."""
+    """Whether the server first sends a Dask message, which starts with its length: 8 bytes, a small number."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT) as connection:
@@ -135,7 +136,7 @@ def _greets(address: str) -> bool:
 
 
 def _silence_dask() -> None:
-    """Dask would print errors that we report ourselves."""
+    """Stop Dask from printing errors that Forebay reports itself."""
     for name in ("distributed", "distributed.client", "distributed.scheduler", "tornado", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -164,7 +165,7 @@ class DaskWorkers:
             time.sleep(LOOK / 4)
 
     def count(self) -> int:
-        """How many workers there are, as of the last look, which checks new ones; `Gone` if none for too long."""
+        """The number of workers at the last check, which checks new ones. Raises `Gone` without any for too long."""
         now = time.monotonic()
         if now - self._looked >= LOOK or not self._count:
             try:
@@ -186,13 +187,13 @@ class DaskWorkers:
 
 
 def _check_versions(versions: Mapping[str, Any], where: str) -> None:
-    """Refuse a scheduler or workers with other versions than here."""
+    """Refuse a scheduler or workers whose versions differ from ours."""
     checked: list[tuple[str, Any, tuple[str, ...]]] = [("the scheduler", versions["scheduler"], _SCHEDULER)]
     for address, worker in versions["workers"].items():
-        if worker is not None:  # None if it left before it answered
+        if worker is not None:  # None if it left before answering
             checked.append((f"the worker {address}", worker, SAME))
-    for who, part, names in checked:
-        theirs, ours = part["packages"], versions["client"]["packages"]
+    for who, peer, names in checked:
+        theirs, ours = peer["packages"], versions["client"]["packages"]
         if "forebay" in names and theirs.get("forebay") is None:
             way_out = f"install it with the worker's Python: pip install 'forebay[scale]=={__version__}'"
             raise BadInput(where, f"{who} lacks the package forebay; {way_out}")
@@ -200,4 +201,4 @@ def _check_versions(versions: Mapping[str, Any], where: str) -> None:
             significant = 2 if name == "python" else None  # 3.11 is enough
             there, here = (".".join((side.get(name) or "").split(".")[:significant]) for side in (theirs, ours))
             if there != here:
-                raise BadInput(where, f"{who} has {name} {there or '(none)'}, here it is {here}; {_INSTALL}")
+                raise BadInput(where, f"{who} has {name} {there or '(none)'}, this machine has {here}; {_INSTALL}")

@@ -1,8 +1,8 @@
-"""Pieces done by Dask workers.
+"""Runs pieces on Dask workers.
 
-The work goes to each worker once; then only pieces and results travel. Short pieces are sent in bundles, because each
-message costs some milliseconds. If a worker dies, Dask repeats its bundle. When several workers have died, Dask also
-suspects the bundles that waited on the same workers, so each piece of theirs is done once more, alone.
+Each worker gets the work function once, then only pieces. Short pieces travel in bundles, because each message costs
+some milliseconds. If a worker dies, Dask repeats its bundle. After several deaths, Dask also gives up the bundles that
+waited on the same workers, so each piece of these is repeated alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from forebay.work.dask import DaskWorkers
 from forebay.work.workers import Died, Gone, Work
 
 POLL = 1.0
-"""Seconds without results after which to check that workers are left."""
+"""Seconds without results before a check that workers are left."""
 BUNDLE = 0.25
 """Seconds of work to send in one message, in at most `MOST` pieces."""
 MOST = 64
@@ -31,11 +31,11 @@ _works: dict[str, Work] = {}
 _one_at_a_time = threading.Lock()
 _Numbered = tuple[int, object]
 """A piece with its number."""
-_DIED = Died("the workers that did it died one after the other (out of memory?)")
+_DIED = Died("its workers died one after the other (out of memory?)")
 
 
 class _WorkPlugin(WorkerPlugin):
-    """Brings the work to every worker, also to those that join later."""
+    """Sends the work function to every worker, also to those that join later."""
 
     def __init__(self, name: str, work: Work) -> None:
         self.name = name
@@ -51,9 +51,9 @@ class _WorkPlugin(WorkerPlugin):
 
 
 def forebay_pieces(name: str, pieces: list[object]) -> tuple[float, list[Any]]:
-    """In a worker: the seconds that the pieces took, and their results.
+    """Do pieces in a worker; returns the seconds that they took, and their results.
 
-    One piece at a time, even with several threads: Darshan's library and policies need not be thread-safe.
+    Only one piece runs at a time, even with several threads: Darshan's library and policies may not be thread-safe.
     """
     with _one_at_a_time:
         begin = time.perf_counter()
@@ -62,7 +62,7 @@ def forebay_pieces(name: str, pieces: list[object]) -> tuple[float, list[Any]]:
 
 
 class DaskCrew:
-    """All workers of a scheduler, for one kind of work."""
+    """All workers of a scheduler, for one work function."""
 
     def __init__(self, workers: DaskWorkers, work: Work) -> None:
         self._workers, self._client = workers, workers.client
@@ -73,7 +73,7 @@ class DaskCrew:
         self._suspected: set[int] = set()
         self._under_way: dict[str, tuple[Any, list[_Numbered]]] = {}  # futures and their bundles, by key
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._seconds = BUNDLE  # of a recent piece
+        self._seconds = BUNDLE  # mean of recent pieces
 
     def size(self) -> int:
         return max(1, self._workers.count()) * self._bundle_size()
@@ -91,7 +91,7 @@ class DaskCrew:
                 return results
 
     def _submit(self) -> None:
-        """Submit what may run together: a suspect runs alone."""
+        """Submit new pieces, or a suspect alone."""
         while self._new and not self._suspects:
             self._send([self._new.popleft() for _ in range(min(self._bundle_size(), len(self._new)))])
         if self._suspects and not self._under_way:
@@ -103,7 +103,7 @@ class DaskCrew:
         future.add_done_callback(self._done.put)
 
     def _wait_for_futures(self) -> list[Any]:
-        """Futures that are done; none after a while without any, if workers are left."""
+        """Futures that are done; an empty list after `POLL` seconds without any, if workers are left."""
         try:
             done = [self._done.get(timeout=POLL)]
         except queue.Empty:
@@ -125,7 +125,7 @@ class DaskCrew:
         return results + [pair for future, bundle in pairs for pair in self._handle_failure(future, bundle)]
 
     def _handle_failure(self, future: Any, bundle: list[_Numbered]) -> list[tuple[int, Any]]:
-        """`Died` for suspects whose worker died again; other pieces become suspects and are done again."""
+        """Return `Died` for suspects whose worker died again; make the other pieces suspects, to be repeated."""
         if future.status == "finished":
             return []
         error = future.exception() if future.status == "error" else None
@@ -144,7 +144,7 @@ class DaskCrew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Workers can't stop a piece that has begun, but its result is dropped."""
+        """Cancel everything. Workers cannot stop a running piece, but its result is dropped."""
         futures = [future for future, _ in self._under_way.values()]
         self._under_way.clear()
         if self._client.status != "running":

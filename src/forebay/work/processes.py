@@ -1,8 +1,8 @@
-"""Pieces done by processes of this machine.
+"""Runs pieces in local processes.
 
-Each process has a thread here that hands it one piece at a time: no piece waits behind a long one while a process is
-idle, and when a process dies its piece is known. Only these two hold the ends of their pipe, so that each notices the
-other's death, even in the middle of a message.
+Each process has a thread here that sends it one piece at a time, so that no piece waits behind a long one while a
+process is idle, and the thread knows the piece of a process that dies. Only these two hold the ends of their pipe, so
+that each notices the other's death, even in the middle of a message.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from typing import Any
 
 from forebay.work.workers import Died, Work
 
-DIED = Died("the process that did it died (out of memory?)")
+DIED = Died("its worker process died (out of memory?)")
 TRIES = 2
-"""Processes that may die doing a piece."""
+"""Processes that may die on one piece before it counts as `Died`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """Instead of a result: what the work raised."""
+    """The error that the work raised, in place of a result."""
 
     error: Exception
 
 
 class ProcessCrew:
-    """Up to `count` processes, started when there is work for them; stderr of `quiet` ones goes nowhere."""
+    """Up to `count` processes, started when they have work; stderr of `quiet` ones is discarded."""
 
     def __init__(self, count: int, work: Work, *, quiet: bool, preload: Sequence[str]) -> None:
-        # Not forked, which would copy locks that the thread of a progress bar holds.
+        # Not "fork", which would copy locks that the thread of a progress bar holds.
         self.context: Any = multiprocessing.get_context("forkserver" if preload else "spawn")
         if preload:
             self.context.set_forkserver_preload(list(preload))
@@ -88,7 +88,7 @@ class _Hand(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        # The main thread handles Ctrl-C. Processes inherit the mask: interrupted at its start, one would print a lot.
+        # The main thread handles Ctrl-C. Processes inherit the mask: interrupted at its start, one prints a traceback.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         while (task := self._crew.to_do.get()) is not None and not self._dismissed:
             number, piece = task
@@ -107,7 +107,7 @@ class _Hand(threading.Thread):
                     return self._pipe.recv()
                 self._end()
             return DIED
-        except Exception as error:  # a process can't be started, or a piece can't be sent
+        except Exception as error:  # it cannot start a process, or cannot send a piece
             return _Raised(error)
 
     def _begin(self) -> None:
@@ -137,7 +137,7 @@ class _Hand(threading.Thread):
 
 
 def _serve(pipe: Any, work: Work, quiet: bool) -> None:
-    """In the process: do one piece after the other until killed."""
+    """Do one piece after the other in the child process, until it is killed."""
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if quiet:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -154,12 +154,12 @@ def _answer(work: Work, piece: object) -> bytes:
         error.add_note(f"in a worker process:\n{traceback.format_exc()}")
         try:
             return pickle.dumps(_Raised(error))
-        except Exception:  # the error holds something that can't be sent
+        except Exception:  # the error cannot be pickled
             return pickle.dumps(_Raised(RuntimeError(repr(error))))
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended, however that ended."""
+    """End this process when its parent ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

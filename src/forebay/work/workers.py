@@ -1,4 +1,4 @@
-"""Who does the work: as a user names it, and what the loop over the pieces needs of it."""
+"""The workers that a user names with `--workers`, and the interface that all kinds of workers have."""
 
 import os
 import re
@@ -10,16 +10,16 @@ from typing import Any, Protocol
 from forebay.model.errors import BadInput, UserError
 
 MOST = 10_000
-"""Workers in jobs of Slurm; a larger number is a typing error."""
+"""Slurm jobs; a larger number is probably a typing error."""
 MOST_PROCESSES = 256
 
 Work = Callable[[Any], Any]
-"""From a piece to its result: a function of a module or a partial of one, so that it can be sent to workers."""
+"""Maps a piece to its result: a module's function or a partial of one, so that it can be pickled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """Instead of a result: more than one worker died while doing the piece."""
+    """In place of a result: more than one worker died on the piece."""
 
     because: str
 
@@ -29,23 +29,23 @@ class Gone(UserError):
 
 
 class Crew(Protocol):
-    """Workers that do one kind of work."""
+    """Workers for one work function."""
 
     def size(self) -> int:
-        """How many pieces they can do at a time, now."""
+        """The number of pieces that they can do at the same time, now."""
 
     def give(self, number: int, piece: object) -> None:
-        """Give them another piece, known by its number."""
+        """Give them another piece, with its number."""
 
     def wait(self) -> list[tuple[int, Any]]:
-        """Wait for results, by number. Raises what a piece raised."""
+        """Wait for results, each with its piece's number. Raises the error of a piece."""
 
 
 class Cluster(Protocol):
     """Workers on other machines."""
 
     def crew(self, work: Work) -> AbstractContextManager[Crew]:
-        """A crew for this work; at the end of the context the workers drop everything that belongs to it."""
+        """A crew for this work; when the context ends, the workers drop its pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Dask:
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """That many Dask workers in jobs of Slurm, which end with the command."""
+    """`count` Dask workers in Slurm jobs, which end with the command."""
 
     count: int
 
 
 def parse_workers(text: str | int | None) -> int | Dask | Slurm:
-    """The workers that `--workers` names; a number is of processes here, by default one per core.
+    """The workers that `--workers` names; a number means local processes, by default one per core.
 
     >>> parse_workers("4"), parse_workers("dask://login1:8786"), parse_workers("slurm:16")
     (4, Dask(address='login1:8786'), Slurm(count=16))
@@ -75,7 +75,7 @@ def parse_workers(text: str | int | None) -> int | Dask | Slurm:
     if re.fullmatch(r"[0-9]+", name):
         return _count(name, MOST_PROCESSES, f"processes (the default is one per core, {cores} here)")
     if match := re.fullmatch(r"slurm:([0-9]+)", name):
-        return Slurm(_count(match[1], MOST, "jobs of Slurm"))
+        return Slurm(_count(match[1], MOST, "Slurm jobs"))
     if match := re.fullmatch(r"dask://((?:[\w.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5}))/?", name):
         if 0 < int(match[2]) < 1 << 16:
             return Dask(match[1])
@@ -86,5 +86,5 @@ def parse_workers(text: str | int | None) -> int | Dask | Slurm:
 def _count(digits: str, most: int, what: str) -> int:
     if len(digits) > 9 or not 1 <= int(digits) <= most:
         shown = digits if len(digits) <= 20 else f"a number of {len(digits)} digits"
-        raise BadInput("--workers", f"{shown} is not possible; give 1 to {most:,} {what}")
+        raise BadInput("--workers", f"must be 1 to {most:,} {what}, not {shown}")
     return int(digits)

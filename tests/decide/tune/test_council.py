@@ -262,7 +262,7 @@ def test_whatever_is_reported_the_value_is_one_of_those_tuned(told: list[Report]
     [
         ((), {}, "window: needs one value or several different ones"),
         ((1, 2, 1), {}, "window: needs one value or several different ones"),
-        (WINDOWS, {"reward": "speed"}, "no reward 'speed'; there are: bandwidth, demand"),
+        (WINDOWS, {"reward": "speed"}, "no reward 'speed'; use one of: bandwidth, demand"),
         (WINDOWS, {"spec": "epsilon-greedy:epsilon=2"}, "epsilon must be from 0 to 1"),
         (WINDOWS, {"spec": "epsilon"}, "no tuner 'epsilon'"),
         (WINDOWS, {"spec": "fixed:arm=7"}, "arm must be from 0 to 6"),

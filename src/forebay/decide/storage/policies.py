@@ -6,7 +6,7 @@ from forebay.decide.policy import Input, Policy, storage
 from forebay.decide.storage.forebay import forebay
 from forebay.decide.storage.policy_memory import REFUSED, any_best
 from forebay.model.kernels import Array, kernel
-from forebay.model.ledger import overlapping, peak, survey, survey_longest
+from forebay.model.ledger import peak, survey, survey_longest, total_overlap
 from forebay.model.random_numbers import draw
 
 _PAPER = "Monniot et al. 2023"
@@ -37,7 +37,7 @@ def round_robin(ledger: Array, size: int, start: float, end: float, duration: fl
         node = ledger.nodes[at]
         disk = node.first + turn.disk[at] % node.disks
         turn.disk[at] += 1
-        taken, _ = overlapping(ledger, disk, start, end)
+        taken, _ = total_overlap(ledger, disk, start, end)
         if ledger.disks[disk].capacity - taken > size:
             return disk  # type: ignore[no-any-return]
         state.failed += 1  # StorAlloc counts on from one request to the next

@@ -82,8 +82,8 @@ def test_fields_and_tiers_that_nothing_has(service: Running, wants: dict[str, An
     [
         ("GET", "/v1/grants/nobody", 404, "no grant 'nobody'"),
         ("POST", "/v1/grants/nobody/release", 404, "no grant 'nobody'"),
-        ("POST", "/v1/nodes/m/drain", 404, "no node 'm'; there are: n"),
-        ("GET", "/v1/nodes/m/actions?seconds=0", 404, "no node 'm'; there are: n"),
+        ("POST", "/v1/nodes/m/drain", 404, "no node 'm'; use one of: n"),
+        ("GET", "/v1/nodes/m/actions?seconds=0", 404, "no node 'm'; use one of: n"),
         ("GET", "/v1/grants?state=lost", 400, "state: "),
         ("GET", "/v1/grants?limit=0", 400, "limit: "),
         ("GET", "/v1/nowhere", 404, "not found"),
