@@ -155,7 +155,7 @@ def test_an_empty_file_and_a_file_of_only_a_header_hold_nothing(tmp_path: Path) 
     empty.touch()
     with pytest.raises(BadInput, match=r"empty\.csv:1: needs the columns"):
         read_curves(empty)
-    with pytest.raises(BadInput, match=r"curves\.csv: has no measurements"):
+    with pytest.raises(BadInput, match=r"curves\.csv: has a header but no measurements"):
         read_curves(written(tmp_path, "application,n,bandwidth"))
 
 

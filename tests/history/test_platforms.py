@@ -136,7 +136,7 @@ def test_keys_like_ours_are_keys_of_ones_own_in_storallocs_file(tmp_path: Path) 
         ("capacity", "capacty", "node[0].disk[0].capacty", "is not a key; did you mean 'capacity'?"),
         ("network_band", "netwrk_band", "node[0].netwrk_bandwidth", "is not a key; did you mean 'network_bandwidth'?"),
         ("[[node.disk]]", "[[node.disks]]", "node[0].disks", "is not a key; did you mean 'disk'?"),
-        ("[[node.disk]]", "[[node.drive]]", "node[0].disk", "is missing; at least one is needed"),
+        ("[[node.disk]]", "[[node.drive]]", "node[0].disk", "is missing; add at least one"),
         ("[[node.disk]]", "[node.disk]", "node[0].disk", "must be a list of tables, not a table"),
         ("[[node]]", 'naem = "x"\n[[node]]', "naem", "is not a key of this file; did you mean 'name'?"),
         ("[[node]]", "owner = 1\n[[node]]", "owner", "is not a key of this file"),
@@ -146,8 +146,8 @@ def test_keys_like_ours_are_keys_of_ones_own_in_storallocs_file(tmp_path: Path) 
         ("[[node]]", "[[node]]\ncount = 0", "node[0].count", "must be a whole number from 1, not 0"),
         ("[[node]]", "[[node]]\ncount = 1.5", "node[0].count", "must be a whole number from 1, not 1.5"),
         ("[[node]]", "[[node]]\ncount = true", "node[0].count", "must be a whole number from 1, not True"),
-        ("[[node]]", "[[node]]\ncount = 1_000_001", "node[0].count", "makes more than 1,000,000 disks"),
-        ("[[node]]", f"[[node]]\ncount = 0x{'f' * 6000}", "node[0].count", "makes more than 1,000,000 disks"),
+        ("[[node]]", "[[node]]\ncount = 1_000_001", "node[0].count", "exceeds the limit of 1,000,000 disks"),
+        ("[[node]]", f"[[node]]\ncount = 0x{'f' * 6000}", "node[0].count", "exceeds the limit of 1,000,000 disks"),
         ("[[node]]", "[[node]]\ncount = -5", "node[0].count", "must be a whole number from 1, not -5"),
         ("[[node.disk]]", "[[node.disk]]\ncount = 1e3", "node[0].disk[0].count", "must be a whole number from 1"),
     ],
@@ -176,8 +176,8 @@ def test_a_bad_value_in_toml_is_named_by_its_key(tmp_path: Path, old: str, new: 
         ("2.93", "inf", "system.yml: hosts[0].disks[0].write_bandwidth", "needs a unit"),
         ("12.5", "100 Gbps", "system.yml: hosts[0].network_bw", "'100 Gbps' is not a bandwidth"),
         ("network_bw: 12.5", "", "system.yml: hosts[0].network_bw", "is missing"),
-        ("hosts:", "machines:", "system.yml: hosts", "is missing; at least one is needed"),
-        ("    disks:", "    drives:", "system.yml: hosts[0].disks", "is missing; at least one is needed"),
+        ("hosts:", "machines:", "system.yml: hosts", "is missing; add at least one"),
+        ("    disks:", "    drives:", "system.yml: hosts[0].disks", "is missing; add at least one"),
         ("hosts:", "hosts: 3\nother:", "system.yml: hosts", "must be a list of tables, not 3"),
         ("hostname: first", "hostname: [1]", "system.yml: hosts[0].hostname", "must be text, not a list"),
         ("disks:", "disks:\n      - 7", "system.yml: hosts[0].disks[0]", "must be a table of keys and values, not 7"),
@@ -199,26 +199,32 @@ def test_a_bad_value_in_storallocs_file_is_named_by_its_key_or_line(
 
 def test_two_nodes_may_not_have_one_name(tmp_path: Path) -> None:
     twice = HOSTS + HOSTS.removeprefix("hosts:\n")
-    reason = "is taken: another node is named 'first' already"
+    reason = "another node is already named 'first'; rename one"
     assert refused(written(tmp_path, twice, "s.yml")) == ("s.yml: hosts[1].hostname", reason)
     counted = NODE + 'name = "a"\ncount = 2\n' + DISK + NODE + 'name = "a-1"\n' + DISK
-    reason = "is taken: another node is named 'a-1' already"
+    reason = "another node is already named 'a-1'; rename one"
     assert refused(written(tmp_path, counted)) == ("platform.toml: node[1].name", reason)
 
 
 def test_counts_that_are_fine_one_by_one_are_too_many_together(tmp_path: Path) -> None:
     text = NODE + "count = 1_001\n" + DISK + "count = 1_000\n"
-    assert refused(written(tmp_path, text)) == ("platform.toml: node[0].count", "makes more than 1,000,000 disks")
+    assert refused(written(tmp_path, text)) == ("platform.toml: node[0].count", "exceeds the limit of 1,000,000 disks")
     text = NODE + DISK + "count = 1_000_000\n" + DISK
-    assert refused(written(tmp_path, text)) == ("platform.toml: node[0].disk[1]", "makes more than 1,000,000 disks")
+    assert refused(written(tmp_path, text)) == (
+        "platform.toml: node[0].disk[1]",
+        "exceeds the limit of 1,000,000 disks",
+    )
     text = NODE + DISK + "count = 1_000_000\n" + NODE + DISK
-    assert refused(written(tmp_path, text)) == ("platform.toml: node[1].disk[0]", "makes more than 1,000,000 disks")
+    assert refused(written(tmp_path, text)) == (
+        "platform.toml: node[1].disk[0]",
+        "exceeds the limit of 1,000,000 disks",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ("", "platform.toml: node", "is missing; at least one is needed"),
+        ("", "platform.toml: node", "is missing; add at least one"),
         ("a = 1\nb = ", "platform.toml:2", "is not TOML: Invalid value"),
         ("a = [1,\n", "platform.toml:2", "is not TOML: Invalid value"),
         (f"a = {'9' * 5000}", "platform.toml:1", "is not TOML: Exceeds the limit"),
@@ -242,7 +248,7 @@ def test_a_file_that_is_not_there_not_text_or_a_folder_is_named(tmp_path: Path, 
 
 
 def test_an_empty_storalloc_file_has_no_host(tmp_path: Path) -> None:
-    assert refused(written(tmp_path, "", "s.yml")) == ("s.yml: hosts", "is missing; at least one is needed")
+    assert refused(written(tmp_path, "", "s.yml")) == ("s.yml: hosts", "is missing; add at least one")
     assert refused(written(tmp_path, "- 1", "s.yml")) == ("s.yml", "must be a table of keys and values, not a list")
 
 

@@ -1,1 +1,1 @@
-"""What ran: logs, traces and measurements, read into one history."""
+"""Past runs: reads logs, traces and measurements into one history."""

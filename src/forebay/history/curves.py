@@ -1,4 +1,4 @@
-"""Measured bandwidth curves from files: FORGE results, or a plain CSV."""
+"""Reads measured bandwidth curves: FORGE results, or a plain CSV file."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput
 from forebay.model.units import plural
 
 _PLAIN = ("application", "n", "bandwidth")
-# What identifies a FORGE scenario; the number of forwarders is its n.
+# The columns that identify a FORGE scenario; the number of forwarders is its n.
 _FORGE_KEY = ("processes", "clients", "layout", "spatiality", "request", "odirect")
 _FORGE = ("forwarders", *_FORGE_KEY, "bandwidth")
 _MIB = 2**20
@@ -30,7 +30,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The cells of a line by column, and where it is."""
+    """The cells of a line by column, and its place in the file."""
 
     where: str
     cells: dict[str, str]
@@ -53,15 +53,15 @@ class _Row:
 
 
 def read_curves(path: Path) -> Curves:
-    """The curve of every application or FORGE scenario in a CSV file, medians over repetitions.
+    """Read the curve of every application or FORGE scenario from a CSV file, as medians over repetitions.
 
-    The header shows which: `application,n,bandwidth` (bytes per second), or FORGE's columns separated by semicolons
-    (MiB per second). Runs without forwarding (0 forwarders) are left out.
+    The header tells the two apart: `application,n,bandwidth` (bytes per second), or FORGE's columns separated by
+    semicolons (MiB per second). Runs without forwarding (0 forwarders) are left out.
     """
     with closing(read_csv(path)) as lines:
         _, columns = next(lines)
         if len(set(columns)) < len(columns):
-            raise BadInput(f"{path}:1", "has the same column twice")
+            raise BadInput(f"{path}:1", "names a column twice")
         if set(_PLAIN) <= set(columns):
             kind, parse = "measured", _plain_point
         elif set(_FORGE) <= set(columns):
@@ -74,7 +74,7 @@ def read_curves(path: Path) -> Curves:
                 name, n, bandwidth = point
                 measured[name][n].append(bandwidth)
     if not measured:
-        raise BadInput(str(path), "has no measurements")
+        raise BadInput(str(path), "has a header but no measurements")
     by_name = {}
     for name, points in measured.items():
         try:
@@ -89,7 +89,7 @@ def _plain_point(row: _Row) -> tuple[str, int, float] | None:
 
 
 def _forge_point(row: _Row) -> tuple[str, int, float] | None:
-    """With a name like `1536p/32c/shared/strided/4096KiB/direct`; None without forwarding."""
+    """A point named like `1536p/32c/shared/strided/4096KiB/direct`; None without forwarding."""
     forwarders = row.whole("forwarders")
     if not forwarders:
         return None

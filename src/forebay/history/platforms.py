@@ -1,4 +1,4 @@
-"""Storage platforms from files: our own TOML, or StorAlloc's system YAML."""
+"""Reads storage platforms: from our own TOML, or from StorAlloc's system YAML."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BILLION = 1e9
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a file and its place in it, like `node[1].disk[0]`; that of the whole file is empty.
+    """A table and its place in the file, like `node[1].disk[0]`, or "" for the whole file.
 
-    `names` are the file's names of our keys, if it is not our own.
+    `names` maps our keys to those of StorAlloc's files; it is empty for our own.
     """
 
     path: Path
@@ -49,21 +49,21 @@ class _Table:
     def text(self, key: str, default: str) -> str:
         value = self.get(key, default)
         if not isinstance(value, str) or not value.strip():
-            raise BadInput(self.at(key), f"must be text, not {_short(value)}")
+            raise BadInput(self.at(key), f"must be text, not {_shorten(value)}")
         return value
 
     def tables(self, key: str) -> list[_Table]:
-        """The tables of a list, which must not be empty."""
+        """The tables in a list, at least one."""
         value = self.get(key)
         if not value:
-            raise BadInput(self.at(key), "is missing; at least one is needed")
+            raise BadInput(self.at(key), "is missing; add at least one")
         if not isinstance(value, list):
-            raise BadInput(self.at(key), f"must be a list of tables, not {_short(value)}")
+            raise BadInput(self.at(key), f"must be a list of tables, not {_shorten(value)}")
         start = f"{self.place}.{self.names.get(key, key)}".lstrip(".")
         return [_table(self.path, self.names, f"{start}[{index}]", item) for index, item in enumerate(value)]
 
-    def further(self, kind: str) -> dict[str, object]:
-        """The keys that are not known; in our own files, one that looks like a typing error is refused."""
+    def extra_keys(self, kind: str) -> dict[str, object]:
+        """The values of unknown keys; in our own files, a key that looks like a typing error is refused."""
         known = [self.names.get(key, key) for key in KEYS[kind] if not (self.names and key in _ONLY_OURS)]
         others = {key: value for key, value in self.values.items() if key not in known}
         for key in () if self.names else others:
@@ -74,25 +74,25 @@ class _Table:
     def count(self, most: int) -> int:
         value = self.get("count", 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadInput(self.at("count"), f"must be a whole number from 1, not {_short(value)}")
+            raise BadInput(self.at("count"), f"must be a whole number from 1, not {_shorten(value)}")
         if value > most:
-            raise BadInput(self.at("count" if value > 1 else ""), f"makes more than {_MOST_DISKS:,} disks")
+            raise BadInput(self.at("count" if value > 1 else ""), f"exceeds the limit of {_MOST_DISKS:,} disks")
         return value
 
     def capacity(self) -> int:
         size = self._quantity("capacity", parse_size, "4 TB")
         if not 1 <= size <= MOST_BYTES:
-            reason = f"must be at least 1 byte and at most {MOST_BYTES:.0e}, not {_short(self.get('capacity'))}"
+            reason = f"must be at least 1 byte and at most {MOST_BYTES:.0e}, not {_shorten(self.get('capacity'))}"
             raise BadInput(self.at("capacity"), reason)
         return round(size)
 
     def bandwidth(self, key: str) -> float:
-        """Bytes per second; without a limit it is the text "inf" in our own files and the number .inf in YAML."""
+        """Bytes per second. "inf" in our own files, and .inf in YAML, means no limit."""
         if self.get(key) == (math.inf if self.names else "inf"):
             return math.inf
         bandwidth = self._quantity(key, parse_bandwidth, "2.5 GB/s")
         if not (bandwidth > 0 and math.isfinite(bandwidth)):
-            raise BadInput(self.at(key), f"must be positive and finite, not {_short(self.get(key))}")
+            raise BadInput(self.at(key), f"must be positive and finite, not {_shorten(self.get(key))}")
         return bandwidth
 
     def _quantity(self, key: str, parse: Callable[[str], float], example: str) -> float:
@@ -100,11 +100,11 @@ class _Table:
         if value is None:
             raise BadInput(self.at(key), "is missing")
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise BadInput(self.at(key), f"must be text with a unit, like {example!r}, not {_short(value)}")
+            raise BadInput(self.at(key), f"must be text with a unit, like {example!r}, not {_shorten(value)}")
         if not isinstance(value, str) and self.names:
             return value * _BILLION if abs(value) < 1e300 else math.inf
         if not isinstance(value, str) or _is_number(value):
-            raise BadInput(self.at(key), f"needs a unit, like {example!r}, not {_short(value)}")
+            raise BadInput(self.at(key), f"needs a unit, like {example!r}, not {_shorten(value)}")
         try:
             return parse(value)
         except ValueError as error:
@@ -112,10 +112,10 @@ class _Table:
 
 
 def read_platform(path: Path) -> Platform:
-    """The platform in a file: TOML of our own, or StorAlloc's YAML (capacities in GB, bandwidths in GB/s).
+    """Read a platform from our TOML, or from StorAlloc's YAML (capacities in GB, bandwidths in GB/s).
 
     In TOML every quantity has a unit. A [[node]] has a network_bandwidth and [[node.disk]]s, a disk has a capacity, a
-    write_bandwidth and a read_bandwidth, and both may have a count. Further keys are kept in `fields`.
+    write_bandwidth and a read_bandwidth, and both may have a count. `fields` keeps other keys.
     """
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".yml", ".yaml"):
@@ -136,7 +136,7 @@ def read_platform(path: Path) -> Platform:
 def _table(path: Path, names: Mapping[str, str], place: str, value: object) -> _Table:
     if not isinstance(value, dict):
         where = f"{path}: {place}" if place else str(path)
-        raise BadInput(where, f"must be a table of keys and values, not {_short(value)}")
+        raise BadInput(where, f"must be a table of keys and values, not {_shorten(value)}")
     return _Table(path, names, place, {str(key): item for key, item in value.items()})
 
 
@@ -148,7 +148,7 @@ def _platform(table: _Table, name: str) -> Platform:
         nodes = _nodes(entry, index, most=_MOST_DISKS - disks)
         for node in nodes:
             if node.name in names:
-                raise BadInput(entry.at("name"), f"is taken: another node is named {node.name!r} already")
+                raise BadInput(entry.at("name"), f"another node is already named {node.name!r}; rename one")
             names.add(node.name)
         disks += len(nodes) * len(nodes[0].disks)
         by_server.setdefault(entry.text("server", "S-0"), []).extend(nodes)
@@ -157,13 +157,13 @@ def _platform(table: _Table, name: str) -> Platform:
 
 
 def _nodes(table: _Table, index: int, most: int) -> list[Node]:
-    """The nodes of one table, with at most `most` disks in all."""
-    fields = table.further("node")
+    """The nodes that one table describes, with at most `most` disks in all."""
+    fields = table.extra_keys("node")
     name, network = table.text("name", f"node-{index}"), table.bandwidth("network_bandwidth")
     disks: list[Disk] = []
     for entry in table.tables("disk"):
         disk = Disk(
-            fields=entry.further("node.disk"),
+            fields=entry.extra_keys("node.disk"),
             capacity=entry.capacity(),
             write_bandwidth=entry.bandwidth("write_bandwidth"),
             read_bandwidth=entry.bandwidth("read_bandwidth"),
@@ -182,11 +182,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _short(value: object) -> str:
-    """The value as in the file, or only its kind if it is long."""
+def _shorten(value: object) -> str:
+    """The value as in the file, shortened if it is long."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) >= 10**30:
-        return "so large a number"
+        return "a very large number"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""Names and bounds of what the history keeps of a run."""
+"""Names and bounds of the values that the history keeps of a run."""
 
 from typing import Any, TypedDict
 
@@ -6,13 +6,13 @@ SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10
 """Request sizes in bytes, as Darshan counts them."""
 
 FORWARDED = "forward"
-"""The file system of runs that went through a forwarding layer, whose data servers are its OSTs."""
+"""The file system of runs through a forwarding layer; the layer's data servers are its OSTs."""
 
 OPERATIONS = ("read", "write")
 ORDERS = ("contiguous", "strided", "with_gaps", "backward")
-"""Where a request begins: right behind the one before, ahead by a stride that recurs or by another, or not ahead."""
+"""Where a request starts: at the end of the previous one, ahead by a repeated stride or by another, or not ahead."""
 
-# A number beyond these bounds is a mistake or damage.
+# A number beyond these bounds comes from a bug or a damaged log.
 
 LATEST = 1 << 36
 """Seconds since 1970, in the year 4147."""
@@ -23,14 +23,14 @@ MOST_OSTS = 1 << 16
 MOST_STRIPES = 2000
 """Stripes of a Lustre file, or of a component of its layout."""
 LARGEST = 1 << 56
-"""72 PB, or as many requests, files or bytes a second. The sum of 128 such numbers still fits into 63 bits."""
+"""Of bytes (72 PB), requests, files or bytes per second. The sum of 128 such numbers still fits into 63 bits."""
 
 Row = dict[str, Any]
 """A row of a table, by column; see `store/schema.toml`."""
 
 
 class WholeRun(TypedDict):
-    """A run with everything that is known of it."""
+    """A run with all that the history has about it."""
 
     run: Row
     modules: list[Row]

@@ -1,4 +1,4 @@
-"""Slurm's accounting in the format of `sacct -P`: a header, then one line for each job and step."""
+"""Reads Slurm's accounting, as `sacct -P` prints it: a header, then one line for each job and step."""
 
 import csv
 from collections.abc import Generator, Mapping
@@ -13,7 +13,7 @@ _TIMES = {"Submit": "submit_time", "Start": "job_start_time", "End": "job_end_ti
 
 
 def read_sacct(path: Path) -> Generator[Row]:
-    """Rows of `jobs`, one for each job; steps (`123.batch`, `123.0`) are skipped."""
+    """Yield a row of `jobs` for each job; steps (`123.batch`, `123.0`) are skipped."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             lines = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
@@ -48,7 +48,7 @@ def _job(where: str, line: Mapping[str, str | None]) -> Row | None:
 
 
 def _time(where: str, text: str | None) -> float | None:
-    """Seconds since 1970 from sacct's time, which is local without an offset. None for what has not happened."""
+    """Seconds since 1970 from a time of sacct, which is local unless it has an offset; None if it is still unknown."""
     if not text or text in ("Unknown", "None"):
         return None
     try:
@@ -56,10 +56,10 @@ def _time(where: str, text: str | None) -> float | None:
     except (ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= LATEST:
-        raise BadInput(where, f"{text!r} is not a time")
+        raise BadInput(where, f"{text!r} is not a time like 2026-01-31T12:00:00")
     return seconds
 
 
 def _is_number(text: str) -> bool:
-    """A whole number that fits into the database."""
+    """Whether the text is a whole number that fits into the database."""
     return text.isascii() and text.isdigit() and len(text) <= 18

@@ -1,6 +1,6 @@
-"""One log, as a worker process reads it for the process that writes the history.
+"""A log as a worker process reads it, for the process that writes the history.
 
-Only the worker loads Darshan's library.
+Only workers load Darshan's library.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from forebay.history.run_fields import Row
 from forebay.model.errors import BadInput, why
 
 Status = Literal["", "failed", "empty", "partial", "incomplete"]
-"""What is wrong with a log: nothing, it can't be read, it recorded no I/O, Darshan left records out, or it has
-sections that can't be read."""
+"""The problem of a log: none, it is unreadable, it recorded no I/O, Darshan left records out, or some of its sections
+are unreadable."""
 ProcessSummary = tuple[Row, dict[int, int]]
 """A row of `runs` for one process, and the bytes that it moved to and from each file."""
 PRELOADED = ["forebay.history.darshan.summary"]
@@ -30,7 +30,7 @@ SECONDS_PER_BYTE = 60e-6
 
 
 def path_text(name: str) -> str:
-    """A file's name as UTF-8 text that can be stored and printed: Linux allows any bytes in names.
+    """A file's name as UTF-8 that can be stored and printed; Linux allows any bytes in names.
 
     >>> path_text("caf\\udce9.darshan")
     'caf\\\\xe9.darshan'
@@ -40,7 +40,7 @@ def path_text(name: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ScannedLog:
-    """A log with its contents (`row`), or why they are missing or incomplete (`reason`). `path` is from `path_text`.
+    """A log with its contents (`row`), or the `reason` why they are missing or incomplete. `path` is from `path_text`.
 
     The log of a single process has a `summary`, to combine it with the other processes of the job.
     """
@@ -56,7 +56,7 @@ class ScannedLog:
 
     @property
     def run_key(self) -> str | None:
-        """The same for all processes of a job, or the digest of the log itself."""
+        """A key that all processes of a job share; for other logs, the digest of the log."""
         if self.row is None:
             return None
         if self.summary is None:
@@ -71,7 +71,7 @@ def pack_summary(row: Row, files: Mapping[int, int]) -> str:
 
 
 def unpack_summary(text: str) -> ProcessSummary:
-    """From JSON by `pack_summary`, also of versions that did not distinguish file systems."""
+    """Read the JSON of `pack_summary`, also from versions that did not distinguish file systems."""
     summary = msgspec.json.decode(text)
     row, osts = summary["row"], summary["row"]["osts"]
     row.setdefault("filesystem", "" if row["stripe_count"] else None)
@@ -80,7 +80,7 @@ def unpack_summary(text: str) -> ProcessSummary:
 
 
 def read_many(paths: Sequence[str]) -> list[ScannedLog]:
-    """Read logs one after the other; an error becomes the reason of its log."""
+    """Read logs one after the other; an error becomes the `reason` of its log."""
     return [read_one(path) for path in paths]
 
 
@@ -94,13 +94,13 @@ def read_one(path: str) -> ScannedLog:
         state = Path(path).stat()
         log = ScannedLog(path=path_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
         if not stat.S_ISREG(state.st_mode):  # a pipe or a device might never end
-            return replace(log, status="failed", reason="is not a file")
+            return replace(log, status="failed", reason="is not a regular file")
         with Path(path).open("rb") as file:
             log.digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
         return failed_log(path, why(error))
     # End this process if a log takes too long: an exception would not interrupt a loop in the library. The limit is
-    # processor time, which a busy machine or a slow file system does not use up.
+    # processor time, so that a busy machine or a slow file system does not exceed it.
     signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS + log.size * SECONDS_PER_BYTE)
     try:
         from forebay.history.darshan.summary import read_log  # loads Darshan's library
@@ -114,7 +114,7 @@ def read_one(path: str) -> ScannedLog:
         return replace(log, status="failed", reason=error.reason)
     except OSError as error:  # it disappeared
         return replace(log, status="failed", reason=why(error))
-    except Exception as error:  # one log that breaks the library or us must not stop the others
+    except Exception as error:  # one log that breaks the library or Forebay must not stop the others
         reason = " ".join(f"{type(error).__name__} {error}".split())
         return replace(log, status="failed", reason=f"is damaged: {reason}")
     finally:

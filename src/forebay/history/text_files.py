@@ -1,4 +1,4 @@
-"""Text files of users, gzipped or not; errors name the file and, in a table, the line."""
+"""Reads users' text files, gzipped or not; errors name the file and, in a table, the line."""
 
 import csv
 import gzip
@@ -17,7 +17,7 @@ _GZIP = b"\x1f\x8b"
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The file, decompressed if it is gzip; errors while it is read become BadInput."""
+    """Open a file, and decompress it if it is gzip; errors while reading become BadInput."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == _GZIP
@@ -26,7 +26,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except (gzip.BadGzipFile, zlib.error):
         raise BadInput(str(path), "is a damaged gzip file") from None
     except EOFError:
-        raise BadInput(str(path), "is a gzip file that was cut short") from None
+        raise BadInput(str(path), "is a truncated gzip file") from None
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
     except UnicodeDecodeError:
@@ -35,15 +35,15 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
-    """The same as text, with unchanged line ends."""
+    """Open a file as text, with unchanged line ends."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         yield text
 
 
 def read_csv(path: Path) -> Generator[tuple[int, list[str]]]:
-    """The number and the cells of each line: first the header, in lower case, then those with as many cells.
+    """Yield the number and the cells of each line: the header, in lower case, then lines with the same number of cells.
 
-    Cells are separated by commas, or by semicolons if the header has one. Empty lines are left out.
+    Commas separate the cells, or semicolons if the header has one. Empty lines are left out.
     """
     with open_text(path) as file:
         first = file.readline()

@@ -1,4 +1,4 @@
-"""Users' TOML files as checked values; errors name the file and the key."""
+"""Reads and checks users' TOML files; errors name the file and the key."""
 
 import re
 import tomllib
@@ -21,13 +21,13 @@ TableType = TypeVar("TableType", bound="Table")
 
 
 class Table(BaseModel):
-    """A table of a file, with these keys only."""
+    """A table that allows only these keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class OpenTable(Table):
-    """A table with any further keys."""
+    """A table that also allows other keys."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -64,12 +64,12 @@ def _whole_path(value: object) -> object:
 
 
 RelativePath = BeforeValidator(_relative_path)
-"""Marks a path that is relative to the folder of the file; "" is None."""
+"""Marks a path relative to the folder of the file; "" becomes None."""
 WholePath = Annotated[Path, BeforeValidator(_whole_path)]
 
 
 def up_to(longest: float) -> AfterValidator:
-    """A duration must be above 0 and at most `longest` seconds."""
+    """Check that a duration is above 0 and at most `longest` seconds."""
 
     def check(seconds: float) -> float:
         if not 0 < seconds <= longest:
@@ -81,18 +81,18 @@ def up_to(longest: float) -> AfterValidator:
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
-    """A text must match the whole pattern; `rule` says that in words."""
+    """Check that a text matches the whole pattern; `rule` says what the text may contain."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError(f"{rule}, not {text!r}")
+            raise ValueError(f"may contain {rule}, not {text!r}")
         return text
 
     return AfterValidator(check)
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """The document in a file, not validated."""
+    """The document in a file, not yet validated."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -113,10 +113,10 @@ def validate(path: Path, document: dict[str, Any], model: type[TableType]) -> Ta
     """The document as a value of type `model`."""
     try:
         return model.model_validate(document, context={"folder": path.absolute().parent})
-    except BadInput as error:  # of a value that checks itself, and knows its place but not its file
+    except BadInput as error:  # from a value that checks itself and knows its key but not its file
         raise BadInput(error.where if str(path) in error.where else f"{path}: {error.where}", error.reason) from None
     except ValidationError as error:
-        deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of alternatives, the one that fits best
+        deepest = max(error.errors(), key=lambda e: len(e["loc"]))  # of several alternatives, the best match
         where = _where(deepest["loc"])
         raise BadInput(f"{path}: {where}" if where else str(path), _reason(deepest)) from None
 
@@ -133,7 +133,7 @@ _PYDANTIC_STEPS = ("str", "bool", "float", "function-before")
 def _reason(error: Any) -> str:
     reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
     if error["type"] == "value_error":
-        return str(error["ctx"]["error"])  # our own, which includes the value
+        return str(error["ctx"]["error"])  # our own message, which includes the value
     reason = f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
     if error["type"] == "literal_error":
         names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
@@ -143,7 +143,7 @@ def _reason(error: Any) -> str:
 
 
 def locate_errors(where: str, make: Callable[[], T]) -> T:
-    """The result of `make`; its ValueError becomes BadInput at `where`."""
+    """Call `make`, and turn its ValueError into BadInput at `where`."""
     try:
         return make()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""YAML as events with line numbers: faster than objects, and errors can name the line."""
+"""Reads YAML as events with line numbers: faster than objects, and errors can name the line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import yaml
 from forebay.model.errors import BadInput
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# For a file of nothing but brackets, libyaml takes minutes, and its loader overflows the stack and crashes Python.
+# On a file of nothing but brackets, libyaml takes minutes, and its loader overflows the stack and crashes Python.
 _DEEPEST = 50
 
 
@@ -30,12 +30,12 @@ def line_of(event: yaml.Event) -> int:
 
 
 def nesting(event: yaml.Event) -> int:
-    """1 where a list or table begins, -1 where one ends."""
+    """1 at the start of a list or table, -1 at its end, else 0."""
     return isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
 
 
 def skip(event: yaml.Event, stream: Iterator[yaml.Event]) -> None:
-    """Skip the rest of what `event` begins."""
+    """Skip to the end of the list or table that `event` starts."""
     depth = nesting(event)
     while depth > 0:
         depth += nesting(next(stream))

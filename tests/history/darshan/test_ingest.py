@@ -192,8 +192,8 @@ def test_pipes_and_devices_are_not_waited_for(store: Store, tmp_path: Path) -> N
     assert (report.read, report.failed) == (1, 3)
     assert [(Path(path).name, reason) for path, _, reason in report.listed] == [
         ("loop.darshan", "too many levels of symbolic links"),
-        ("pipe.darshan", "is not a file"),
-        ("zero.darshan", "is not a file"),
+        ("pipe.darshan", "is not a regular file"),
+        ("zero.darshan", "is not a regular file"),
     ]
 
 

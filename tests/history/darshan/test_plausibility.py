@@ -30,13 +30,13 @@ def test_every_real_log_is_plausible() -> None:
 @pytest.mark.parametrize("value", NOT_NUMBERS)
 def test_a_number_that_can_not_be_is_found_wherever_it_stands(value: float) -> None:
     found = row() | {"total_bytes": value}
-    assert find_impossible(found) == f"total_bytes of {value}"
+    assert find_impossible(found) == f"total_bytes is {value}"
     found = row()
     found["module_rows"][-1]["time_by_slowest"] = value
-    assert find_impossible(found) == f"time_by_slowest of {value}"
+    assert find_impossible(found) == f"time_by_slowest is {value}"
     found = row()
     found["osts"]["io_time"][-1] = value
-    assert find_impossible(found) == f"io_time of {value}"
+    assert find_impossible(found) == f"io_time is {value}"
 
 
 @given(job_id=st.integers(-(2**63), 2**63 - 1), uid=st.integers(-(2**63), 2**63 - 1))
@@ -56,9 +56,9 @@ NUMBERS = {POSIX: "POSIX", MPIIO: "MPI-IO", STDIO: "STDIO"}
         (POSIX, "STRIDE3_COUNT", 10**6, r"1,000,\d+ requests with a known stride among [\d,]+"),
         (POSIX, "SIZE_READ_100_1K", 10**6, r"1,000,\d+ reads of a known size among [\d,]+"),
         (MPIIO, "SIZE_WRITE_AGG_1M_4M", 10**6, r"1,000,\d+ writes of a known size among [\d,]+"),
-        (POSIX, "F_SLOWEST_RANK_TIME", 184.0, r"184 s of I/O of a process in a run of \d+ s"),
-        (STDIO, "F_WRITE_TIME", 184.0, r"184 s of I/O of a process in a run of \d+ s"),
-        (MPIIO, "F_READ_TIME", 4 * 184.0, r"184 s of I/O of a process in a run of \d+ s"),
+        (POSIX, "F_SLOWEST_RANK_TIME", 184.0, r"184 s of I/O by one process in a run of \d+ s"),
+        (STDIO, "F_WRITE_TIME", 184.0, r"184 s of I/O by one process in a run of \d+ s"),
+        (MPIIO, "F_READ_TIME", 4 * 184.0, r"184 s of I/O by one process in a run of \d+ s"),
     ],
 )
 def test_a_record_that_can_not_be_true_is_found(
@@ -68,7 +68,7 @@ def test_a_record_that_can_not_be_true_is_found(
     records = np.frombuffer(log.module(module), dtype=_record(name)).copy()
     records["fcounters" if counter.startswith("F_") else "counters"][0, counter_columns(name)[counter]] = value
     path = log.with_module(module, [records.tobytes()]).write(tmp_path / "x.darshan")
-    with pytest.raises(UnreadableLog, match=f"is implausible: a {name} record has {reason}"):
+    with pytest.raises(UnreadableLog, match=f"is implausible: a {name} record shows {reason}"):
         read_log(path)
 
 

@@ -125,7 +125,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("this is a text, and no database. " * 99)
     assert refusal(str(path)) == f"{path}: is not a SQLite database"
-    assert refusal(str(tmp_path)) == f"{tmp_path}: is a folder; name a file"
+    assert refusal(str(tmp_path)) == f"{tmp_path}: is a folder; give the path of a file"
 
 
 def test_a_history_that_is_not_there_is_only_made_on_purpose(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_a_journal_with_a_hole_is_told(store: Store) -> None:
     with store.writing() as connection:
         append_entries(connection, [*entries(1, 3), *entries(5, 2)])
     with store.reading() as connection:
-        with pytest.raises(BadInput, match="number 4 is missing: the next is 5"):
+        with pytest.raises(BadInput, match=r"entry 4 is missing \(the next one is 5\)"):
             list(read_after(connection, 0))
-        with pytest.raises(BadInput, match="number 4 is missing: the next is 5"):
+        with pytest.raises(BadInput, match=r"entry 4 is missing \(the next one is 5\)"):
             read_unseen(connection, 3)
 
 

@@ -15,7 +15,7 @@ from support.calls import Calls, record_calls
 
 
 def trace(folder: Path, *ids: object, name: str = "IOJobs.yml") -> Path:
-    """A job for every id, and before them one of no bytes."""
+    """A job for every id, and before them one without bytes."""
     time = "2020-01-01 00:00:00"
     jobs = [
         f"{{id: {i}, submissionTime: {time}, startTime: {time}, endTime: {time}, readBytes: {r}, writtenBytes: 0}}"
@@ -46,7 +46,7 @@ def test_the_second_time_comes_from_the_cache(tmp_path: Path, reads: Calls, cach
     first, second = read_requests([path]), read_requests([path])
     assert reads == [(path,)]
     assert same(first, second)
-    assert first.origin == "2 requests from IOJobs.yml (left out: 1 job of no bytes)"
+    assert first.origin == "2 requests from IOJobs.yml (left out: 1 job without bytes)"
     assert [one.suffix for one in cache.iterdir()] == [".npz"]
 
 

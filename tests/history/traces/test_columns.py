@@ -63,4 +63,4 @@ def test_ids_are_neither_empty_nor_endless(text: str) -> None:
 
 
 def test_nothing_left_out_is_not_mentioned() -> None:
-    assert describe_left_out({("job", "of no bytes"): 0}) == ""
+    assert describe_left_out({("job", "without bytes"): 0}) == ""

@@ -43,7 +43,7 @@ def test_a_job_asks_once_for_what_its_runs_moved_together(store: Store, database
     assert asked.duration.tolist() == [300.0, 10.0, 10.0]
     assert asked.bytes.tolist() == [12, 3, 9]
     assert asked.volume.tolist() == [23.0, 3.0, 18.0]
-    assert asked.origin == "3 requests from the history (left out: 1 job of no bytes or no time)"
+    assert asked.origin == "3 requests from the history (left out: 1 job without bytes or run time)"
 
 
 def test_a_scenario_names_it_by_its_address(tmp_path: Path) -> None:

@@ -46,12 +46,12 @@ def test_a_file_that_was_unpacked_under_its_old_name_is_read(tmp_path: Path) -> 
 
 
 def test_other_files_no_files_and_too_many_files_are_refused(tmp_path: Path) -> None:
-    kinds = "must end with .yml, .yaml, .csv, .swf, or one of these and .gz"
+    kinds = "file names must end in .yml, .yaml, .csv, .swf, optionally followed by .gz"
     assert refused(Path("a.txt")) == f"a.txt: {kinds}"
     assert refused(Path("a.yml"), Path("b.csv")) == f"a.yml and b.csv: {kinds}"
     assert refused() == f"requests: {kinds}"
     assert refused(tmp_path) == f"{tmp_path}: {kinds}"
-    many = "are too many; give one file, or the two .csv files of Theta"
+    many = "are too many files; give one, or the two .csv files of Theta"
     assert refused(Path("a.yml"), Path("b.yml")) == f"a.yml and b.yml: {many}"
     assert refused(Path("a.csv"), Path("b.csv"), Path("c.csv")) == f"a.csv and b.csv and c.csv: {many}"
 
@@ -70,7 +70,7 @@ def test_a_gzip_file_that_is_cut_short_or_damaged_is_named(tmp_path: Path, name:
     noise = np.random.default_rng(1).integers(0, 10, 20_000).tolist()
     whole = gzip.compress("; ".join(str(number) for number in noise).encode())
     path.write_bytes(whole[: len(whole) // 2])
-    assert refused(path) == f"{path}: is a gzip file that was cut short"
+    assert refused(path) == f"{path}: is a truncated gzip file"
     path.write_bytes(whole[:1000] + b"\xff" * 1000 + whole[2000:])
     assert refused(path) == f"{path}: is a damaged gzip file"
     path.write_bytes(b"\x1f\x8bjunk that is no gzip")

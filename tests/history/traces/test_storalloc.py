@@ -61,7 +61,7 @@ def test_a_job_asks_for_the_larger_of_what_it_reads_and_writes_while_it_runs(tmp
 def test_jobs_of_no_bytes_are_left_out_and_counted(tmp_path: Path) -> None:
     requests = read_requests([written(tmp_path, job(), job(id="2", readBytes="0", writtenBytes="0"))])
     assert requests.ids.tolist() == [400000]
-    assert requests.origin == "1 request from IOJobs.yml (left out: 1 job of no bytes)"
+    assert requests.origin == "1 request from IOJobs.yml (left out: 1 job without bytes)"
 
 
 def test_times_may_be_timestamps_of_yaml_and_ids_text(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_what_yaml_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory,
         ("id", None, 10, "id is missing"),
         ("id", "''", 12, "id must have from 1 to 200 characters, not 0"),
         ("id", "x" * 300, 12, "id must have from 1 to 200 characters, not 300"),
-        ("id", "1", 10, "id '1' is taken by the job on line 2"),
-        ("id", "'1'", 10, "id '1' is taken by the job on line 2"),
-        ("id", "*nothing", 12, "id is an alias of no value of an earlier job"),
+        ("id", "1", 10, "id '1' already belongs to the job on line 2"),
+        ("id", "'1'", 10, "id '1' already belongs to the job on line 2"),
+        ("id", "*nothing", 12, "id refers to the unknown anchor 'nothing'"),
         ("id", "7: 8", 12, "is not YAML: mapping values are not allowed in this context"),
-        ("? [a]", "b", 18, "a key must be a word"),
+        ("? [a]", "b", 18, "a key must be text"),
     ],
 )
 def test_a_bad_job_is_named_by_file_and_line(
@@ -179,14 +179,14 @@ def test_a_bad_job_is_named_by_file_and_line(
         ("jobs:\n- 7\n", ":2", "must be a job: a table of keys and values"),
         ("jobs:\n- [7]\n", ":2", "must be a job: a table of keys and values"),
         ("jobs: [\n", ":2", "is not YAML: did not find expected node content"),
-        ("jobs: []\n--- {}\n", ":2", "begins a second document"),
+        ("jobs: []\n--- {}\n", ":2", "starts a second YAML document; the file must have only one"),
         (f"jobs: []\nmore: {'[' * 300_000}", ":2", "is nested too deeply"),
         (f"jobs:\n{job()}more: [\n", ":11", "is not YAML: did not find expected node content"),
         ("jobs: []\n", "", "has no requests"),
         ("jobs:\n", "", "has no requests"),
         ("", "", "has no requests"),
         ("# nothing\n", "", "has no requests"),
-        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "has no requests (left out: 1 job of no bytes)"),
+        (f"jobs:\n{job(readBytes='0', writtenBytes='0')}", "", "has no requests (left out: 1 job without bytes)"),
     ],
 )
 def test_a_file_without_jobs_is_refused(tmp_path: Path, text: str, where: str, reason: str) -> None:

@@ -73,7 +73,7 @@ def test_jobs_without_memory_processors_or_run_time_are_left_out_and_counted(tmp
     assert requests.ids.tolist() == [1]
     assert requests.origin == (
         "1 request from log.swf (left out: 3 jobs without processors or run time, "
-        "2 jobs without memory, 2 lines on a part of a job)"
+        "2 jobs without memory, 2 lines about a part of a job)"
     )
 
 
@@ -154,9 +154,9 @@ def test_a_log_of_many_blocks_is_read_like_one_of_one(tmp_path: Path, monkeypatc
         (job(number=1.5), "job number must be a whole number, not 1.5"),
         (job(used=0.5), "used memory must be a whole number, not 0.5"),
         (job(processors=0.5), "processors must be a whole number, not 0.5"),
-        (job(used=-5), "used memory must not be negative, or -1 for unknown, not -5"),
-        (job(requested=-2), "requested memory must not be negative, or -1 for unknown, not -2"),
-        (job(wait=-20), "wait time must not be negative, or -1 for unknown, not -20"),
+        (job(used=-5), "used memory must be 0 or more, or -1 for unknown, not -5"),
+        (job(requested=-2), "requested memory must be 0 or more, or -1 for unknown, not -2"),
+        (job(wait=-20), "wait time must be 0 or more, or -1 for unknown, not -20"),
         (job(submit=-1), "submit time must not be negative, not -1"),
         (job(used=10**15), "volume must be at most 1,000,000,000,000,000,000 bytes, not 4.096e+18"),
     ],
@@ -167,7 +167,10 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: str, reaso
 
 
 def test_two_jobs_of_one_number_are_refused(tmp_path: Path) -> None:
-    assert refused(written(tmp_path, job(), job(number=2), job())) == "log.swf: job 1: occurs twice"
+    assert (
+        refused(written(tmp_path, job(), job(number=2), job()))
+        == "log.swf: job 1: appears twice; job numbers must be unique"
+    )
     assert read_requests([written(tmp_path, job(number=2), job())]).ids.tolist() == [2, 1]
 
 

@@ -127,7 +127,7 @@ def test_the_rows_of_one_job_are_added_up(tmp_path: Path) -> None:
 
 def test_jobs_that_the_scheduler_does_not_know_are_left_out_and_counted(tmp_path: Path) -> None:
     paths = [darshan(tmp_path, {}, {"COBALT_JOBID": 8}, {"COBALT_JOBID": 9}), scheduler(tmp_path, {})]
-    origin = "1 request from darshan.csv and jobs.csv (left out: 2 jobs without a row of the scheduler)"
+    origin = "1 request from darshan.csv and jobs.csv (left out: 2 jobs missing from the scheduler's file)"
     assert read_requests(paths).origin == origin
 
 

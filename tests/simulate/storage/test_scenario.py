@@ -308,7 +308,7 @@ def test_a_file_that_is_no_scenario_is_refused(folder: Path, text: str, said: st
         ({"platform": '"nowhere.toml"'}, "nowhere.toml: no such file or directory"),
         ({"platform": '"nowhere.yml"'}, "nowhere.yml: no such file or directory"),
         ({"requests": '"nowhere.yml"'}, "nowhere.yml: no such file or directory"),
-        ({"requests": '"trace.txt"'}, "trace.txt: must end with .yml, "),
+        ({"requests": '"trace.txt"'}, "trace.txt: file names must end in .yml, "),
         ({"requests": '["theta-2020", "jobs.yml"]'}, "theta-2020 and "),
         ({"requests": '["jobs.yml", "jobs.yml"]'}, "jobs.yml and "),
         ({"requests": '["darshan.csv", "darshan.csv"]'}, "darshan.csv"),

@@ -1,1 +1,1 @@
-"""Darshan logs: reading one (`log`), summing it up (`summary`), and reading many into the history (`ingest`)."""
+"""Darshan logs: `log` reads one, `summary` sums it up, and `ingest` reads many into the history."""

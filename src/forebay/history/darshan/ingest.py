@@ -1,7 +1,7 @@
-"""Reading many Darshan logs into the history, each once.
+"""Reads many Darshan logs into the history, each once.
 
-Workers read the logs and one process writes them, a batch in each transaction. If an ingest ends early, the next one
-continues after its last batch. Logs are recorded in the order in which they were found, so that the history does not
+Workers read the logs, and one process writes them in batches, each in its own transaction. If an ingest ends early, the
+next one continues after its last batch. Logs are recorded in the order of the search, so that the history does not
 depend on the number of workers.
 """
 
@@ -33,7 +33,7 @@ SUFFIXES = (".darshan", ".darshan_partial")
 
 @dataclass(slots=True)
 class Report:
-    """What an ingest did, in numbers of logs. `listed` has path, status and reason of those with a problem."""
+    """The result of an ingest: numbers of logs, and in `listed` the path, status and reason of each with a problem."""
 
     read: int = 0
     known: int = 0
@@ -53,10 +53,10 @@ class Report:
 def ingest(
     store: Store, paths: Sequence[Path], *, workers: Workers, progress: Callable[[int], None] = lambda _done: None
 ) -> Report:
-    """Read all logs under `paths` that are new or have changed."""
+    """Read all new or changed logs under `paths`."""
     check_library()
     report = Report()
-    _combine_runs(store)  # that an earlier ingest could not finish
+    _combine_runs(store)  # left by an ingest that ended early
     wanted = _find_new(store, find_logs(paths, report.add_failed), report)
     batch: list[ScannedLog] = []
     try:
@@ -76,7 +76,7 @@ def ingest(
 
 
 def check_library() -> None:
-    """Check that PyDarshan can read logs: its packages for some Pythons lack the library."""
+    """Check that PyDarshan can read logs: its packages for some versions of Python lack the library."""
     package = find_spec("darshan")
     if package is None:
         raise ModuleNotFoundError("PyDarshan is not installed", name="darshan")
@@ -94,9 +94,9 @@ def check_library() -> None:
 
 
 def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Iterator[Path]:
-    """The files among `paths`, and all logs in folders below them, in order.
+    """Yield the files among `paths`, and all logs in and below the folders among them, in order.
 
-    `refused` gets the path of each folder that can't be read, and why.
+    `refused` gets the path of each unreadable folder, and the reason.
     """
     for path in paths:
         with name_errors(path):
@@ -122,7 +122,7 @@ def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[P
 
 
 def _absolute(path: Path) -> Path:
-    """Without `..`, but with symbolic links: a log is known by the path under which it was found."""
+    """Remove `..` but keep symbolic links: the history knows a log by the path of the search."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
@@ -147,7 +147,7 @@ def _record(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
     with store.writing() as connection:
         statuses = record_logs(connection, readable)
     for log in batch:
-        if log.row is None:  # not recorded: it may still be being written, so the next ingest tries again
+        if log.row is None:  # not recorded: a job may still be writing it, so the next ingest tries again
             report.add_failed(log.path, log.reason)
             continue
         report.read += statuses[log.path] == "read"
@@ -166,8 +166,8 @@ def _combine_runs(store: Store) -> None:
 
 
 def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[ScannedLog], None, None]:
-    """All logs, in chunks. A chunk that killed its reader is read log by log, to find the one."""
-    # Apart, because Darshan's library may crash, and prints.
+    """Read all logs, in chunks. If a chunk kills its reader, read its logs one by one, to find the bad one."""
+    # Apart, because Darshan's library may crash and prints messages.
     results = run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
     with closing(results):
         for chunk, logs in results:
@@ -179,5 +179,5 @@ def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[Scann
                 continue
             for path, log in zip(chunk, logs, strict=True):
                 if log.size < 0 and not isinstance(workers, int) and Path(path).exists():
-                    log.reason += " on the worker's machine; it must see the same files as this one"
+                    log.reason += " on the worker's machine; workers must see the same files as this machine"
             yield logs

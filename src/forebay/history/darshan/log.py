@@ -1,6 +1,6 @@
-"""One Darshan log: records in chunks through PyDarshan's cffi backend, sums by the library's accumulators.
+"""Reads one Darshan log: records in chunks through PyDarshan's cffi backend, sums by the library's accumulators.
 
-Never more than a chunk of records is in memory. `sections` reads everything that could crash the library.
+Only one chunk of records is in memory at a time. `sections` reads all data that could crash the library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHUNK = 2048
 AT_ONCE = 500 * CHUNK
 """Records in one accumulator, which stores about 130 bytes for every file."""
 SMALL = 1 << 18
-"""A log of so few bytes can't hold more: a record has at least 256 bytes, and zlib packs at most 1,030 into one."""
+"""A log of at most this size fits into one accumulator: a record has at least 256 bytes, zlib packs 1,030 to one."""
 BINS = [size.replace("-", "_").replace("+", "_PLUS") for size in SIZE_BINS]
 """Request sizes in the names of counters, like 1K_10K and 1G_PLUS."""
 Chunk = NDArray[Any]
@@ -50,7 +50,7 @@ class Job:
 
 class Sums(NamedTuple):
     """The result of the library's accumulator for one module: `counters` by name without the module's prefix
-    (BYTES_READ), and what is derived from them."""
+    (BYTES_READ), and values derived from them."""
 
     counters: dict[str, float]
     total_bytes: int
@@ -65,11 +65,11 @@ class Sums(NamedTuple):
 
 @contextmanager
 def open_log(path: Path) -> Iterator[Log]:
-    """An open log; raises `UnreadableLog` if it is not one, or not complete."""
+    """Open a log; raises `UnreadableLog` if the file is not a complete Darshan log."""
     header = read_header(path)
     handle = _lib.darshan_log_open(str(path).encode(errors="surrogateescape"))
     if handle == _ffi.NULL:
-        raise UnreadableLog(str(path), "the Darshan library can't open it")
+        raise UnreadableLog(str(path), "the Darshan library cannot open it")
     try:
         with path.open("rb") as file:
             yield Log(path, header, file, handle)
@@ -78,7 +78,7 @@ def open_log(path: Path) -> Iterator[Log]:
 
 
 class Log:
-    """One open log: its job, its modules, and the records of each."""
+    """An open log: its job, its modules, and their records."""
 
     def __init__(self, path: Path, header: Header, file: IO[bytes], handle: Any) -> None:
         self._header, self._handle = header, handle
@@ -94,9 +94,9 @@ class Log:
             (uid, start, end, nprocs, job_id), start_part, end_part = numbers, 0, 0
             seconds = float(end - start + 1)
         in_time = all(0 <= s <= LATEST for s in (start, end)) and all(0 <= ns < 1e9 for ns in (start_part, end_part))
-        # Above all the number of processes, by which the library allocates memory.
+        # The number of processes matters most: the library allocates memory by it.
         if not in_time or not 1 <= nprocs <= MOST_PROCESSES:
-            raise self.sections.damage("its job section is impossible")
+            raise self.sections.damage("its job section has impossible values")
         return Job(
             job_id=job_id,
             uid=uid,
@@ -110,7 +110,7 @@ class Log:
         )
 
     def modules(self) -> tuple[dict[str, Module], list[int]]:
-        """The modules by name, and the numbers of those that the library does not know."""
+        """The modules by name, and the numbers of modules that the library does not know."""
         infos, count = _ffi.new("struct darshan_mod_info **"), _ffi.new("int *")
         _lib.darshan_log_get_modules(self._handle, infos, count)
         every = _ffi.unpack(infos[0], count[0])
@@ -124,7 +124,7 @@ class Log:
         return {module.name: module for module in named}, unknown
 
     def records(self, module: Module) -> Iterator[Chunk]:
-        """Chunks of a module's records: fields id, rank, counters and fcounters. A chunk is valid until the next."""
+        """Yield chunks of a module's records: fields id, rank, counters and fcounters. Each is valid until the next."""
         chunk = _chunk(module.name, CHUNK)
         place = _ffi.cast("char *", _ffi.from_buffer(chunk))
         record = _ffi.new("void **")
@@ -133,7 +133,7 @@ class Log:
             record[0] = place + filled * chunk.dtype.itemsize
             result = _lib.darshan_log_get_record(self._handle, module.number, record)
             if result < 0:
-                raise self.sections.damage(f"its {module.name} records can't all be read")
+                raise self.sections.damage(f"some of its {module.name} records are unreadable")
             if result == 0:
                 break
             filled += 1
@@ -145,10 +145,10 @@ class Log:
 
     def sums(self, module: Module, nprocs: int, chunks: Iterator[Chunk]) -> Sums | None:
         """The sums over the chunks, whose ranks must be below `nprocs`; None without records."""
-        seconds = np.zeros(nprocs)  # that each process spent on its private files
+        seconds = np.zeros(nprocs)  # the time of each process on its private files
         if not self._is_small:
             chunks = _add_seconds(module.name, seconds, chunks)
-        # Each as large as one accumulator takes.
+        # Each group fills one accumulator.
         groups = (chain([first], islice(chunks, AT_ONCE // CHUNK - 1)) for first in chunks)
         sums = [self._accumulate(module, nprocs, group) for group in groups]
         return sums[0] if len(sums) == 1 else _merge(sums, float(seconds.max())) if sums else None
@@ -156,7 +156,7 @@ class Log:
     def _accumulate(self, module: Module, nprocs: int, chunks: Iterator[Chunk]) -> Sums:
         def check(result: int) -> None:
             if result != 0:
-                raise self.sections.damage(f"the Darshan library can't sum up its {module.name} records")
+                raise self.sections.damage(f"the Darshan library cannot sum up its {module.name} records")
 
         accumulator = _ffi.new("darshan_accumulator *")
         metrics, total = _ffi.new("struct darshan_derived_metrics *"), np.zeros(1, dtype=_record(module.name))
@@ -172,7 +172,7 @@ class Log:
 
 @cache
 def _record(name: str) -> np.dtype[Any]:
-    """A module's record as a numpy type of exactly the C struct's size."""
+    """The numpy type of a module's record, of exactly the size of the C struct."""
     counters, fcounters = backend.counter_names(name), backend.fcounter_names(name)
     struct = _ffi.typeof(backend._structdefs[name].removesuffix("*").strip().removesuffix("*").strip())
     at = dict(struct.fields)
@@ -194,7 +194,7 @@ def _chunk(name: str, records: int) -> Chunk:
 
 @cache
 def counter_names(name: str) -> tuple[list[str], list[str]]:
-    """The names of a module's counters and of its float counters, in their order, without the module's prefix."""
+    """The names of a module's counters and of its float counters, in order, without the module's prefix."""
     prefix = "MPIIO_" if name == "MPI-IO" else f"{name}_"
     long = backend.counter_names(name), backend.fcounter_names(name)
     whole, real = ([counter.removeprefix(prefix) for counter in names] for names in long)
@@ -208,7 +208,7 @@ def counter_columns(name: str) -> dict[str, int]:
 
 
 def _add_seconds(name: str, seconds: Floats, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The same chunks; adds what each process spent on its private files."""
+    """Pass chunks through, and add the time of each process on its private files to `seconds`."""
     at = [counter_columns(name)[f"F_{kind}_TIME"] for kind in ("READ", "WRITE", "META")]
     for chunk in chunks:
         alone = (chunk["rank"] >= 0) & (chunk["rank"] < seconds.size)
@@ -217,9 +217,9 @@ def _add_seconds(name: str, seconds: Floats, chunks: Iterator[Chunk]) -> Iterato
 
 
 def _merge(parts: list[Sums], private_seconds: float) -> Sums:
-    """One result from several accumulators. A file in two of them counts twice."""
+    """Merge the results of several accumulators. A file in two of them counts twice."""
     most = max(parts, key=lambda s: s.total_bytes).counters
-    kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # which are not sums
+    kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # these are not sums
     merged = Sums({}, *(sum(values) for values in zip(*(part[1:] for part in parts), strict=True)))
     seconds = merged.shared_time_by_slowest + private_seconds
     return merged._replace(

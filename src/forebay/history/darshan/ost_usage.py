@@ -1,7 +1,7 @@
-"""The OSTs of a run: the bytes moved on each, and the time that they took.
+"""The OSTs of a run: the bytes moved on each, and the time that this took.
 
-Each file system numbers its own OSTs, so an OST is only known together with its file system, which follows from the
-file's name and the mounts. Layouts are flat arrays of some 60 bytes per file, because a log can have millions of files.
+Each file system numbers its own OSTs, so an OST is identified by file system and number. The file system follows from
+the file's name and the mounts. Layouts are flat arrays of about 60 bytes per file: a log can have millions of files.
 """
 
 from array import array
@@ -22,9 +22,9 @@ _COLUMNS = (
     *("alone_files", "alone_bytes", "alone_time", "slowness"),
 )
 UNKNOWN = ""
-"""The file system of files for which it is not known."""
+"""The mount point of an unknown file system."""
 COMPARABLE_BYTES = 1 << 20
-"""A file that moved less shows latency rather than the speed of its OST."""
+"""With fewer bytes, the time of a file shows latency rather than the speed of its OST."""
 Names = Callable[[], Iterable[tuple[int, bytes]]]
 
 
@@ -39,8 +39,8 @@ def mounts_of(text: bytes) -> dict[str, str]:
 
 
 class FileSystems:
-    """`known` are `UNKNOWN` and the mount points of a log's Lustre file systems. Names of files are read only if
-    several are mounted."""
+    """Finds the file system of each file. `known` is `UNKNOWN` and the mount points of Lustre. File names are only read
+    if several are mounted."""
 
     def __init__(self, mounts: Mapping[str, str], names: Names) -> None:
         lustre = sorted(point for point, kind in mounts.items() if kind.startswith("lustre"))
@@ -52,7 +52,7 @@ class FileSystems:
     def _assign(self, names: Names, mounts: Mapping[str, str]) -> None:
         numbers = {point: self.known.index(point) if point in self.known else 0 for point in mounts}
         deepest = [(f"{p.rstrip('/')}/".encode(), numbers[p]) for p in sorted(mounts, key=len, reverse=True)]
-        # A site that mounts /lus/grand often has a link to it at /grand.
+        # Sites that mount /lus/grand often have a link to it at /grand.
         last = [point.rpartition("/")[2].encode() for point in self.known]
         links = {name: number for number, name in enumerate(last) if last.count(name) == 1 and name}
         for file, name in names():
@@ -81,7 +81,7 @@ NONE = FileSystems({}, lambda: ())
 
 class Layouts:
     """The layouts of files. `widest` has size, count, first OST, pool and file system of each file's widest component.
-    `osts` are those of all file systems: the index of the file system, and in the lower 16 bits the OST."""
+    `osts` are all OSTs in use, each as the index of its file system with the OST's number in the lower 16 bits."""
 
     def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems) -> None:
         self.pools: list[str] = [""]
@@ -118,7 +118,7 @@ class Layouts:
         return [
             (size, begin, end, self._places[first : first + stripes])
             for size, begin, end, first, stripes in (self._components[_FIELDS * c : _FIELDS * (c + 1)] for c in numbers)
-            if stripes and self._osts[first] >= 0  # else it has no objects yet
+            if stripes and self._osts[first] >= 0  # otherwise it has no objects yet
         ]
 
     def single_osts(self) -> Ints:
@@ -129,7 +129,7 @@ class Layouts:
 
 
 class OstUsage:
-    """Sums over a run's files, from a stream of records."""
+    """Sums a stream of records by OST."""
 
     def __init__(self, layouts: Iterable[FileLayout], systems: FileSystems = NONE) -> None:
         self._systems = systems.known
@@ -142,7 +142,7 @@ class OstUsage:
         self._seconds = np.zeros(count)
 
     def add(self, files: Any, moved: Any, seconds: Any, extent: Any) -> None:
-        """Add records of files: bytes moved, seconds spent on them, and the end of the used part of each file."""
+        """Add records of files: bytes moved, seconds spent, and the highest offset used, in bytes."""
         if not self._sorted.size:
             return
         place = np.minimum(np.searchsorted(self._sorted, files), self._sorted.size - 1)
@@ -170,7 +170,7 @@ class OstUsage:
         return dict(zip(_COLUMNS, columns, strict=True))
 
     def _add_shares(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
-        """Add a file on several OSTs to each, in proportion to its bytes there."""
+        """Divide a file on several OSTs among them, in proportion to its bytes on each."""
         components = self._layouts.components(file)
         if len(components) == 1:
             files[components[0][3]] += 1
@@ -200,8 +200,8 @@ class OstUsage:
         return list(named) if len(parts) > 1 else []
 
     def main_layout(self) -> tuple[int, int, int, str, str] | None:
-        """(size, count, first, pool, file system): of the layout with most bytes, or with most files if no bytes are
-        known; `first` is the first OST of its file with most bytes."""
+        """(size, count, first, pool, file system) of the layout with most bytes, or with most files if no bytes are
+        known. `first` is the first OST of its file with most bytes."""
         laid = self._layouts.widest[:, 1] > 0
         if not laid.any():
             return None
@@ -216,7 +216,7 @@ class OstUsage:
 
 
 def _widest(layout: FileLayout) -> tuple[int, int, int]:
-    """Size, count and first OST of the component with most OSTs, the later one of equals."""
+    """Size, count and first OST of the component with most OSTs; of equals, the last."""
     best, at = (0, 0, -1), 0
     for size, _, _, stripes in layout.components:
         if stripes >= max(best[1], 1) and layout.osts[at] >= 0:
@@ -226,7 +226,7 @@ def _widest(layout: FileLayout) -> tuple[int, int, int]:
 
 
 def _shares(components: list[tuple[int, int, int, Ints]], extent: int, osts: int) -> NDArray[np.float64]:
-    """The share of a file's bytes on each OST, if all of it up to `extent` was moved once."""
+    """The share of a file's bytes on each OST, assuming that all of it up to `extent` was moved once."""
     held = np.zeros(osts)
     for size, begin, end, places in components:
         length = (extent if end < 0 else min(extent, end)) - begin

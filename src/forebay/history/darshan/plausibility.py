@@ -1,4 +1,4 @@
-"""Checks that the numbers in a log are possible. A complete log may still have been overwritten.
+"""Checks that the numbers in a log are possible: a log of the right length may still have damaged contents.
 
 One impossible number would spoil the sums over all runs, or not fit into the database.
 """
@@ -18,21 +18,21 @@ _UNCHECKED = ("job_id", "uid", "stripe_offset")
 _WITH_KINDS = ("POSIX", "MPI-IO")  # DFS and DAOS have other names for their request counters
 _CALLS = ("INDEP", "COLL", "SPLIT", "NB")
 _SLACK_SHARE, _SLACK_SECONDS = 0.05, 0.05
-"""By how much a time may exceed that of the run: clocks and start times of processes differ."""
+"""How much longer than the run a time may be: clocks and start times of processes differ."""
 
 
 def check_chunk(path: str, name: str, job: Job, chunk: Any) -> None:
     """Raise `UnreadableLog` if one of a module's records is impossible."""
     # The library uses a rank as an array index without a check.
     if chunk["rank"].max() >= job.nprocs or chunk["rank"].min() < -1:
-        raise UnreadableLog(path, f"is damaged: its {name} records have ranks that the job does not have")
+        raise UnreadableLog(path, f"is damaged: its {name} records have ranks outside its {job.nprocs} processes")
     wrong = _find_wrong_share(name, chunk["counters"]) or _find_wrong_time(name, job, chunk)
     if wrong is not None:
-        raise UnreadableLog(path, f"is implausible: a {name} record has {wrong}")
+        raise UnreadableLog(path, f"is implausible: a {name} record shows {wrong}")
 
 
 def _find_wrong_share(name: str, counters: Any) -> str | None:
-    """A kind of requests with more than there are in all."""
+    """Describe a kind of requests with a count above the total; None if all are possible."""
     if name not in _WITH_KINDS:
         return None
     kinds, some, every = _shares(name)
@@ -46,7 +46,7 @@ def _find_wrong_share(name: str, counters: Any) -> str | None:
 
 @cache
 def _shares(name: str) -> tuple[list[str], Any, Any]:
-    """Kinds of requests, and matrices that add up the counters of each kind and of all that it is a part of."""
+    """The kinds of requests, and two matrices: one adds up the counters of each kind, one those of its total."""
     requests = {kind: [f"{kind}S", *(f"{how}_{kind}S" for how in _CALLS)] for kind in ("READ", "WRITE")}
     both = requests["READ"] + requests["WRITE"]
     strides = [f"STRIDE{i}_COUNT" for i in range(1, 5)]
@@ -64,8 +64,8 @@ def _shares(name: str) -> tuple[list[str], Any, Any]:
 
 
 def _find_wrong_time(name: str, job: Job, chunk: Any) -> str | None:
-    """A process that spent more time on one file than the run took. (With threads, it may on all files together.) A
-    record of all processes has the sum over them and the time of the slowest."""
+    """Describe a process that spent more time on one file than the run took. (A process with threads may spend more on
+    all its files together.) A record of all processes has the sum over them and the time of the slowest."""
     if not job.run_time:  # the log has no end
         return None
     at = counter_columns(name)
@@ -75,19 +75,19 @@ def _find_wrong_time(name: str, job: Job, chunk: Any) -> str | None:
     longest = spent.max()
     if longest <= job.run_time * (1 + _SLACK_SHARE) + _SLACK_SECONDS:
         return None
-    return f"{longest:.3g} s of I/O of a process in a run of {job.run_time:.3g} s"
+    return f"{longest:.3g} s of I/O by one process in a run of {job.run_time:.3g} s"
 
 
 def find_impossible(row: Mapping[str, Any]) -> str | None:
-    """An impossible number in a row of `runs` with its modules and OSTs; None if there is none.
+    """Describe an impossible number in a row of `runs`, its modules or its OSTs; None if all are possible.
 
     >>> find_impossible({"total_bytes": -5, "module_rows": [], "osts": {}})
-    'total_bytes of -5'
+    'total_bytes is -5'
     """
     parts = (row, *row["module_rows"], *row.get("request_rows", ()))
     numbers = ((name, value) for part in parts for name, value in part.items() if isinstance(value, int | float))
     columns = ((name, value) for name, column in row["osts"].items() if name != "filesystem" for value in column)
     for name, value in chain(numbers, columns):
         if value is not None and name not in _UNCHECKED and not 0 <= value <= LARGEST:  # also false for NaN
-            return f"{name} of {value}"
+            return f"{name} is {value}"
     return None

@@ -1,6 +1,6 @@
-"""Jobs without MPI, which leave one log for each process: combining these into one run.
+"""Combines the logs of a job without MPI, which has one for each process, into one run.
 
-How slow an OST was in a run, compared with the others, is computed here, for such runs and for those of one log.
+It also computes the slowness of each OST in a run, relative to the others, for runs of one log and of many.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from forebay.history.run_fields import ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
 
 FEWEST_OSTS = 3
-"""With fewer OSTs in a run, they are not compared."""
+"""The fewest OSTs of a run that are compared."""
 _SUMMED = (
     "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
     "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
@@ -26,7 +26,7 @@ _FROM_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offse
 
 
 def merge_processes(processes: Sequence[ProcessSummary]) -> Row:
-    """The run of these processes, which does not depend on their order.
+    """Merge these processes into a run; their order does not matter.
 
     Bytes and requests add up, the I/O time is that of the slowest process, and files of several processes are shared.
     """
@@ -90,7 +90,7 @@ def _merge_modules(rows: Sequence[Row]) -> list[Row]:
 
 
 def _merge_requests(rows: Sequence[Row], shared: float) -> list[Row]:
-    """The shared bytes are divided evenly, because the logs don't say which of them were read and which written."""
+    """Merge rows of requests. Reads and writes get the same share of shared bytes: the logs do not separate them."""
     merged = []
     for _, same in _group_by("operation", (part for row in rows for part in row.get("request_rows", ()))):
         largest = max(same, key=lambda part: part["total_bytes"])
@@ -102,7 +102,7 @@ def _merge_requests(rows: Sequence[Row], shared: float) -> list[Row]:
 
 
 def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Slowness is computed again: a single process seldom uses enough OSTs to compare."""
+    """Merge the rows of OSTs, and compute slowness again: one process seldom uses enough OSTs to compare."""
     added = [name for row in rows[:1] for name in row["osts"] if name not in ("filesystem", "ost", "slowness")]
     sums: dict[tuple[str, int], list[Any]] = {}
     for osts in (row["osts"] for row in rows):
@@ -122,7 +122,7 @@ def _group_by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
 
 
 def slowness(systems: Sequence[str], moved: Sequence[float], seconds: Sequence[float]) -> list[float | None]:
-    """The seconds per byte of each OST over the median of its file system in this run; None if unknown.
+    """The seconds per byte of each OST, relative to the median of its file system in this run; None if unknown.
 
     >>> slowness(["/a"] * 3, [2e9, 2e9, 2e9], [1.0, 1.0, 40.0])
     [1.0, 1.0, 40.0]

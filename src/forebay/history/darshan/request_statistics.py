@@ -1,9 +1,9 @@
 """Statistics of a run's reads and writes: their sizes, their order, and the files they go to.
 
-For every process and file, Darshan counts the requests, how many began behind the end of the previous one
-("sequential") or right there ("consecutive"), the four commonest strides and the four commonest sizes. They are added
-up here record by record, because the library's own sums of strides and sizes are wrong: they can contain a size that
-never occurred.
+For every process and file, Darshan counts the requests, how many start at or beyond the end of the previous one
+("sequential") or exactly there ("consecutive"), and the four most common strides and sizes. This module adds them up
+record by record, because the library's own sums of strides and sizes are wrong: they can contain a size that never
+occurred.
 """
 
 from array import array
@@ -20,12 +20,12 @@ from forebay.history.run_fields import OPERATIONS, ORDERS, Row
 
 Ints = NDArray[np.int64]
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
-"""The records of <STDIN>, <STDOUT> and <STDERR>, whose requests don't go to a file system."""
+"""The ids of <STDIN>, <STDOUT> and <STDERR>, whose requests do not go to a file system."""
 MOST_SIZES = 20_000
-"""Different request sizes that are counted at a time; the rarest are dropped first."""
+"""The most distinct request sizes to count; beyond it, the rarest are dropped."""
 _BOUNDS = np.array([100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30])
 _MODULES = ("POSIX", "MPI-IO", "STDIO", "DFS", "DAOS")
-_ENOUGH = 16  # jumps ahead; only in a regular access are the four commonest strides most of so many
+_ENOUGH = 16  # jumps ahead; of so many, only a regular access has most at its four most common strides
 
 
 @dataclass(slots=True)
@@ -36,13 +36,13 @@ class _Tally:
     moved: int = 0
     order: Ints = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
     sizes: Counter[int] = field(default_factory=Counter)
-    smallest: int = 0  # requests of up to 100 bytes
+    smallest: int = 0  # number of requests of up to 100 bytes
 
 
 class RequestStatistics:
-    """Sums over the records of all modules. MPI-IO's must come before POSIX's.
+    """Sums over the records of all modules. Add MPI-IO's before POSIX's.
 
-    Arrays and lists have reads and writes as their first dimension, in this order.
+    The first dimension of arrays and lists is the operation: reads, then writes.
     """
 
     def __init__(self, nprocs: int) -> None:
@@ -64,14 +64,14 @@ class RequestStatistics:
         np.maximum(chunk["counters"], 0, out=counters[:, :-1])  # -1 stands for unknown
 
         def get(*names: str) -> Ints:
-            """A row for each of these counters; 0 for one that the module does not have."""
+            """A row for each of these counters; 0 for a counter that the module lacks."""
             rows: Ints = counters[:, [at.get(counter, -1) for counter in names]].T
             return rows
 
         moved = get("BYTES_READ", "BYTES_WRITTEN")
         aggregate = "AGG_" if name == "MPI-IO" else ""
         bins = np.stack([get(*(f"SIZE_{verb}_{aggregate}{b}" for b in BINS)) for verb in ("READ", "WRITE")])
-        counted = name in ("POSIX", "STDIO")  # in others, requests of many kinds are in the same bins
+        counted = name in ("POSIX", "STDIO")  # other modules count many kinds of requests in the same bins
         requests = get("READS", "WRITES") if counted else bins.sum(axis=1)
         for i, tally in enumerate(self._tallies[name]):
             tally.moved += int(moved[i].sum())
@@ -99,13 +99,13 @@ class RequestStatistics:
             tally.order += kinds.sum(axis=1)
 
     def _note_sizes(self, name: str, moved: Ints, requests: Ints, bins: Ints, get: Callable[..., Ints]) -> None:
-        """Count the sizes that occurred, and those that certainly were reads or writes."""
+        """Count the sizes, and separately those that are certain to be of reads or of writes."""
         records = np.arange(moved.shape[1])
         for i in range(1, 5):
             size, count = get(f"ACCESS{i}_ACCESS", f"ACCESS{i}_COUNT")
             _count(self._sizes[name], size, count)
             alike = bins[:, np.searchsorted(_BOUNDS, size), records]
-            sure = np.clip(count - alike[::-1], 0, alike)  # the others may all have this size
+            sure = np.clip(count - alike[::-1], 0, alike)  # the other operation may have them all
             is_mean = (size * requests == moved) & (alike > 0)
             certain = np.where(is_mean, np.minimum(count, alike), sure)
             for tally, number in zip(self._tallies[name], certain, strict=True):
@@ -124,7 +124,7 @@ class RequestStatistics:
             _note_users(self._streams, record, moved)
 
     def _note_private(self, chunk: Any, moved: Ints) -> None:
-        """Note files for which several processes called MPI-IO, but one moved the data for all."""
+        """Note files that several processes accessed through MPI-IO while one process moved all data."""
         if self._shared_calls is None:
             ids, callers = np.unique(np.array(self._called, dtype=np.uint64), return_counts=True)
             by_all = np.array(self._called_by_all, dtype=np.uint64)
@@ -133,7 +133,7 @@ class RequestStatistics:
             _note_users(self._once, chunk[i], moved[:, i].tolist())
 
     def common_size(self, counted: list[str]) -> int:
-        """The request size that came most often in the module that moved most; 0 where none tells."""
+        """The most common request size in the module that moved most bytes; 0 if unknown."""
         known = [name for name in counted if self._sizes[name]]
         most = max(known, key=lambda name: sum(tally.moved for tally in self._tallies[name]), default="")
         return _commonest(self._sizes[most]) if most else 0
@@ -156,7 +156,7 @@ class RequestStatistics:
 
     def _row(self, i: int, counted: list[str], shared: int, called: Mapping[str, float]) -> Row:
         tallies = {name: self._tallies[name][i] for name in counted}
-        # Lines that a program writes into a log file besides its data don't describe its requests.
+        # Only the main module counts: lines that a program writes into its own log file do not describe its I/O.
         main = max(tallies, key=lambda n: (tallies[n].moved, n == "POSIX"), default=None)
         tally = tallies[main] if main else _Tally()
         calls = self._tallies["MPI-IO"][i]
@@ -182,7 +182,7 @@ class RequestStatistics:
         }
 
     def _file_size(self, i: int) -> int | None:
-        """Half of the bytes or more are in files that were used up to here or further."""
+        """The size such that at least half of the bytes are in files used up to this offset or beyond."""
         weights, largest = self._extents[i]
         if not weights.any():
             return None
@@ -191,13 +191,13 @@ class RequestStatistics:
 
 
 def count_orders(requests: Ints, in_order: Ints, consecutive: Ints, firsts: Ints, strides: Ints) -> Ints:
-    """The requests that follow another one of their process, for each operation with a row for each of `ORDERS`.
+    """Count the requests that follow another one of their process: for each operation, a row for each of `ORDERS`.
 
-    `firsts` are the requests that may have been the first after an open, `strides` the counts of the four commonest
-    strides, of reads and writes together.
+    `firsts` are the requests that may be the first after an open, `strides` the counts of the four most common strides,
+    of reads and writes together.
 
-    Darshan counts a first request as in order unless it is at the beginning of the file. It has no stride, so it is
-    one of the jumps ahead without a known stride, or one of those that don't go ahead.
+    Darshan counts a first request as in order unless it is at the start of the file. It has no stride, so it is either
+    a jump ahead without a known stride, or a request that does not go ahead.
     """
     ahead, back = in_order - consecutive, requests - in_order
     jumps = ahead.sum(axis=0)
@@ -208,12 +208,12 @@ def count_orders(requests: Ints, in_order: Ints, consecutive: Ints, firsts: Ints
     first_ahead = np.minimum(-(-firsts * without_stride // either), without_stride)
     ahead -= first_ahead
     back -= np.minimum(firsts - np.minimum(first_ahead, firsts), back)
-    # Strides recur if one has most of the jumps, or a few have nearly all of many.
+    # Strides are regular if one has most of the jumps, or a few have nearly all of many jumps.
     jumps = ahead.sum(axis=0)
     again = np.where(strides > 1, strides, 0).sum(axis=0)
     regular = (2 * strides.max(axis=0) > jumps) | ((jumps >= _ENOUGH) & (10 * again >= 9 * jumps))
     recurring = np.minimum(np.where(regular, again, 0), jumps)
-    # Of reads and writes, those that also go back are less likely to be regular.
+    # Of reads and writes, the operation that also goes back is less likely to be regular.
     reads_first = back[0] * ahead[1] <= back[1] * ahead[0]
     reads = np.minimum(ahead[0], np.where(reads_first, recurring, recurring - np.minimum(ahead[1], recurring)))
     strided = np.stack((reads, recurring - reads))
@@ -221,7 +221,7 @@ def count_orders(requests: Ints, in_order: Ints, consecutive: Ints, firsts: Ints
 
 
 def _note_users(counts_of_files: dict[int, list[int]], record: Any, moved: list[int]) -> None:
-    """Add a record to the file's number of processes (2 for many) and the bytes that they read and wrote."""
+    """Add a record to the counts of its file: processes (2 stands for many), bytes read, bytes written."""
     counts = counts_of_files.setdefault(int(record["id"]), [0, 0, 0])
     for place, amount in enumerate((2 if record["rank"] < 0 else 1, *moved)):
         counts[place] += amount
@@ -240,9 +240,9 @@ def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:
 
 
 def _commonest(sizes: Counter[int], smallest: int = 0) -> int:
-    """The size that occurred most often; 0 if more requests are among the `smallest`, whose sizes are unknown.
+    """The most common size; 0 if the `smallest` requests, whose sizes are unknown, are more.
 
-    Darshan keeps no size of 0, and a program that reads up to a file's end can have more of these than of all others.
+    Darshan does not record size 0, which can be the most common one if a program reads to the end of files.
 
     >>> _commonest(Counter({5376: 10})), _commonest(Counter({5376: 10, 8: 95}), smallest=100)
     (5376, 8)

@@ -1,8 +1,8 @@
 """The header of a Darshan log and its sections, checked, decompressed and parsed.
 
-The library says little about a log that it can't read, so the checks here explain what is wrong. It also trusts what it
-reads: a wrong length in a record makes it write beyond its memory, and it silently drops a truncated record. So records
-of varying length are parsed here and never by the library, and the others are checked before the library reads them.
+The library does not say why a log is unreadable, so the checks here explain it. It also trusts its input: a wrong
+length in a record makes it write beyond its memory, and it silently drops a truncated record. So this module parses
+records of varying length itself, and checks all others before the library reads them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NEWEST = (3, 41)
 """The newest known log format, that of Darshan 3.4.1 and later."""
 _OLDEST = (3, 0)
 _KNOWN = (_OLDEST, (3, 10), (3, 20), (3, 21), NEWEST)
-_FIRST_WIDE = (3, 41)  # from here on with room for 64 modules, before for 16
+_FIRST_WIDE = (3, 41)  # has room for 64 modules; older formats for 16
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
-_INSERTED = {6: (3, 41), 4: (3, 20)}  # PNETCDF_VAR and H5D moved all later module numbers up, since these formats
+_INSERTED = {6: (3, 41), 4: (3, 20)}  # PNETCDF_VAR and H5D raised all later module numbers in these formats
 
 _READ = 1 << 16
 _PIECE = 1 << 20
@@ -38,20 +38,20 @@ RECORD_SIZES = {
     "LUSTRE": {1: 56, 2: 32},
     "HEATMAP": {1: 48},
 }
-"""Bytes of a record, by the version of its module; of LUSTRE and HEATMAP, of the head of a record."""
+"""Bytes of a record, by the version of its module; for LUSTRE and HEATMAP, of its head."""
 _COMPONENT = 72
 _MOST_COMPONENTS = 4096
 _MOST_BINS = 1 << 20
-_MPIIO_HEATMAP = 3668870418325792824  # what processes asked of MPI-IO, not what reached the file system
+_MPIIO_HEATMAP = 3668870418325792824  # MPI-IO calls of processes, not requests to the file system
 _JOB_BYTES = 4096
 
 
 class UnreadableLog(BadInput):
-    """A log that can't be read."""
+    """A log that Forebay cannot read."""
 
 
 class UnreadableSection(UnreadableLog):
-    """One section of a log can't be read; others may be readable."""
+    """A section that Forebay cannot read; other sections of the log may be readable."""
 
 
 class Place(NamedTuple):
@@ -78,7 +78,7 @@ class Component(NamedTuple):
 
 
 class FileLayout(NamedTuple):
-    """The layout of one file; `osts` are those of all components in turn, -1 if not chosen yet."""
+    """The layout of one file; `osts` lists the OSTs of all components in turn, -1 if not chosen yet."""
 
     file: int
     components: tuple[Component, ...]
@@ -88,8 +88,8 @@ class FileLayout(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """`order` is the byte order, as `struct` writes it. `modules` are the places of the modules' sections, by module
-    number in the log's own format."""
+    """The header of a log. `order` is the byte order in the notation of `struct`. `modules` are the places of the
+    modules' sections, by module number in the log's format."""
 
     version: tuple[int, int]
     version_text: str
@@ -111,7 +111,7 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """The header of a complete log of a known format."""
+    """Read the header of a log, and check that the log is complete and of a known format."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -125,7 +125,7 @@ def read_header(path: Path) -> Header:
 
 
 def _parse_header(head: bytes, size: int) -> Header:
-    """The header of a log of `size` bytes; a ValueError says what is wrong with it."""
+    """Parse the header of a log of `size` bytes; a ValueError says what is wrong."""
     order = _check_kind(head)
     text = head[:8].split(b"\0")[0].decode("ascii", "replace")
     version = _parse_version(text)
@@ -150,12 +150,12 @@ def _parse_header(head: bytes, size: int) -> Header:
 
 
 def _check_kind(head: bytes) -> str:
-    """The byte order, which may be that of another machine; the library converts it."""
+    """Check that this is a log, and return its byte order; the library converts that of another machine."""
     if not head:
         raise ValueError("is empty (0 bytes)")
     for start, kind in _COMPRESSED.items():
         if head.startswith(start):
-            raise ValueError(f"is {kind}-compressed, like logs before Darshan 3.0, which can't be read")
+            raise ValueError(f"is {kind}-compressed, from before Darshan 3.0; only newer logs are readable")
     if len(head) < 16 and head[:2] in (b"3.", b"4."):
         raise ValueError(f"is truncated: {len(head)} bytes")
     for order in "<>":
@@ -170,7 +170,7 @@ def _parse_version(text: str) -> tuple[int, int]:
     except ValueError:
         raise ValueError(f"has no valid format version ({text!r})") from None
     if (major, minor) > NEWEST:
-        raise ValueError(f"has log format {text}; the newest known one is {NEWEST[0]}.{NEWEST[1]}")
+        raise ValueError(f"has log format {text}; the newest readable one is {NEWEST[0]}.{NEWEST[1]}")
     if (major, minor) < _OLDEST:
         raise ValueError(f"has log format {text}; the oldest readable one is 3.00")
     if (major, minor) not in _KNOWN:
@@ -188,7 +188,7 @@ class Sections:
         return kind(str(self._path), f"is damaged: {what}")
 
     def job(self) -> tuple[tuple[int, ...], bytes]:
-        """The job's numbers (user, start, end, processes, job id; from format 3.41 on with nanoseconds), and its text:
+        """The job's numbers (user, start, end, processes, job id; from format 3.41 on also nanoseconds), and its text:
         the command line, then a line for each mount."""
         numbers = 7 if self._header.wide else 5
         whole = b""
@@ -196,9 +196,9 @@ class Sections:
             whole += piece
             if len(whole) >= _JOB_BYTES:
                 break
-        text = 8 * numbers + 1024  # after metadata that is not needed
+        text = 8 * numbers + 1024  # after metadata that Forebay does not use
         if len(whole) < text:
-            raise self.damage("its job section can't be read", UnreadableSection)
+            raise self.damage("its job section is too short", UnreadableSection)
         return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
 
     def names(self) -> Iterator[tuple[int, bytes]]:
@@ -213,7 +213,7 @@ class Sections:
             del buffer[:at]
 
     def _parse_name(self, buffer: bytearray, at: int) -> tuple[int, bytes, int] | None:
-        """The file id, its name and where the next entry begins; None if the entry is incomplete."""
+        """The file's id, its name, and the offset of the next entry; None if the entry is incomplete."""
         has_length = self._header.version == (3, 0)  # later formats end a name with a zero
         begin = at + (12 if has_length else 8)
         if len(buffer) < begin:
@@ -229,7 +229,7 @@ class Sections:
         return file, bytes(buffer[begin:end]), after
 
     def check_records(self, module: Module) -> None:
-        """Check that a module has whole records of the size of its version, before the library sums them up."""
+        """Check that a module's section holds whole records of the right size, before the library reads them."""
         size = self._record_size(module)
         length = sum(map(len, self._pieces(self._header.module(module.number), module.name)))
         if length % size:
@@ -237,29 +237,29 @@ class Sections:
             raise self.damage(what)
 
     def layouts(self, module: Module) -> Iterator[FileLayout]:
-        rest, parse = (self._rest_1, self._layout_1) if module.version == 1 else (self._rest_2, self._layout_2)
-        for record in self._records(module, rest):
+        tail_length, parse = (self._tail_1, self._layout_1) if module.version == 1 else (self._tail_2, self._layout_2)
+        for record in self._records(module, tail_length):
             layout = parse(record)
             if layout is None:
-                raise self.damage("the layout of a file is impossible")
+                raise self.damage("a file has an impossible layout")
             yield layout
 
     def active_ranks(self, module: Module) -> set[int]:
-        """The ranks of the processes that moved any bytes, by the heat maps."""
+        """The ranks of the processes that moved any bytes, according to the heat maps."""
         head = struct.Struct(f"{self._header.order}Qqdq")
 
-        def rest(record: memoryview) -> int | None:
+        def tail_length(record: memoryview) -> int | None:
             bins = int(head.unpack_from(record)[3])
             return 16 * bins if 0 <= bins <= _MOST_BINS else None
 
         ranks: set[int] = set()
-        for record in self._records(module, rest):
+        for record in self._records(module, tail_length):
             kind, rank, _, _ = head.unpack_from(record)
             if kind != _MPIIO_HEATMAP and any(record[48:]):
                 ranks.add(rank)
         return ranks
 
-    def _rest_1(self, head: memoryview) -> int | None:
+    def _tail_1(self, head: memoryview) -> int | None:
         [count] = struct.unpack_from(f"{self._header.order}q", head, 48)
         return 8 * count if 0 <= count <= MOST_STRIPES else None
 
@@ -267,7 +267,7 @@ class Sections:
         file, _, _, _, _, size, count, *osts = struct.unpack(f"{self._header.order}Q{len(record) // 8 - 1}q", record)
         return _check_layout(file, [Component(size, 0, -1, count)], osts, "")
 
-    def _rest_2(self, head: memoryview) -> int | None:
+    def _tail_2(self, head: memoryview) -> int | None:
         components, stripes = struct.unpack_from(f"{self._header.order}2q", head, 16)
         if not 0 <= components <= _MOST_COMPONENTS or not 0 <= stripes <= MOST_STRIPES * max(components, 1):
             return None
@@ -280,7 +280,7 @@ class Sections:
         components, pool = [], ""
         for i in range(count):
             size, stripes, _, _, begin, end, _, name = struct.unpack_from(f"{order}7q16s", record, 32 + _COMPONENT * i)
-            if size == -1:  # not used by the runtime
+            if size == -1:  # unused by Darshan's runtime
                 break
             components.append(Component(size, begin, end, max(stripes, 0)))
             pool = pool or name.partition(b"\0")[0].decode("utf-8", "replace")
@@ -290,12 +290,12 @@ class Sections:
     def _record_size(self, module: Module) -> int:
         sizes = RECORD_SIZES[module.name]
         if module.version not in sizes:
-            reason = f"has {module.name} records of version {module.version}; the newest known one is {max(sizes)}"
+            reason = f"has {module.name} records of version {module.version}; the newest readable one is {max(sizes)}"
             raise UnreadableSection(str(self._path), reason)
         return sizes[module.version]
 
-    def _records(self, module: Module, rest: Callable[[memoryview], int | None]) -> Iterator[memoryview]:
-        """Records of a head, and as many bytes as `rest` says. Each is valid until the next."""
+    def _records(self, module: Module, tail_length: Callable[[memoryview], int | None]) -> Iterator[memoryview]:
+        """Yield records: a head, then as many bytes as `tail_length(head)` says. A record is valid until the next."""
         head = self._record_size(module)
         buffer = bytearray()
         for piece in self._pieces(self._header.module(module.number), module.name):
@@ -303,9 +303,9 @@ class Sections:
             at = 0
             with memoryview(buffer) as view:
                 while len(view) - at >= head:
-                    more = rest(view[at : at + head])
+                    more = tail_length(view[at : at + head])
                     if more is None:
-                        raise self.damage(f"the length of its {module.name} records is impossible")
+                        raise self.damage(f"its {module.name} records have an impossible length")
                     if len(view) - at < head + more:
                         break
                     with view[at : at + head + more] as record:
@@ -316,11 +316,11 @@ class Sections:
             raise self.damage(f"its last {module.name} record is truncated")
 
     def _pieces(self, place: Place, name: str) -> Iterator[bytes]:
-        """A decompressed section; each process may have compressed its own records."""
+        """Yield a section decompressed; each process may have compressed its records separately."""
         stream: Any = None
         at, end = place.offset, place.offset + place.length
         while at < end:
-            self._file.seek(at)  # another section may have been read meanwhile
+            self._file.seek(at)  # the caller may have read another section meanwhile
             packed = self._file.read(min(end - at, _READ))
             if not packed:
                 break
@@ -330,14 +330,14 @@ class Sections:
                 try:
                     yield from _decompress(stream, packed)
                 except zlib.error:
-                    raise self.damage(f"its {name} section can't be decompressed", UnreadableSection) from None
+                    raise self.damage(f"its {name} section cannot be decompressed", UnreadableSection) from None
                 packed, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
         if stream is not None:
             raise self.damage(f"its {name} section is truncated", UnreadableSection)
 
 
 def _decompress(stream: Any, packed: bytes) -> Iterator[bytes]:
-    """The decompressed bytes, in pieces of limited size."""
+    """Yield the decompressed bytes, in pieces of limited size."""
     while True:
         piece = stream.decompress(packed, _PIECE)
         if piece:
@@ -348,7 +348,7 @@ def _decompress(stream: Any, packed: bytes) -> Iterator[bytes]:
 
 
 def _check_layout(file: int, components: list[Component], osts: Sequence[int], pool: str) -> FileLayout | None:
-    """The layout; None if it is impossible."""
+    """The layout; None if its numbers are impossible."""
     if sum(c.stripes for c in components) > len(osts) or any(c.size < 0 or c.begin < 0 for c in components):
         return None
     if osts and not -1 <= min(osts) <= max(osts) < MOST_OSTS:

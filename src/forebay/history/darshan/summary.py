@@ -1,7 +1,7 @@
-"""One log as a row of the history.
+"""Sums up one log as a row of the history.
 
-A run's bytes and seconds are those of POSIX and STDIO together. MPI-IO calls end up in POSIX, so they count only if a
-log has no POSIX module (and DAOS only if it has no DFS). The I/O time is that of the slowest process (Luu et al.
+The bytes and seconds of a run are those of POSIX and STDIO together. MPI-IO calls end up in POSIX, so they count only
+if a log has no POSIX module (and DAOS only if it has no DFS). The I/O time is that of the slowest process (Luu et al.
 2015), computed by the library's accumulators.
 """
 
@@ -26,17 +26,17 @@ from forebay.history.run_fields import Row
 from forebay.history.scanned_log import Status, path_text
 
 SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
-"""In this order, because the files shared through MPI-IO must be known before POSIX's records."""
+"""In this order, because POSIX's records need to know which files were shared through MPI-IO."""
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
-"""Files of a single process beyond these are not compared with those of the job's other processes."""
+"""The most files of a single process that are compared with those of the job's other processes."""
 _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
 
 
 @dataclass(slots=True)
 class Summary:
     """A row of `runs` with its modules and OSTs. `of_many` is true for a log of one process, which may be one of many
-    in its job; `files` then has the bytes that it moved to and from each file. `remarks` say what the log lacks."""
+    in its job; `files` then has the bytes moved to and from each file. `remarks` say what is missing from the log."""
 
     row: Row
     of_many: bool
@@ -45,14 +45,14 @@ class Summary:
 
 
 def read_log(path: Path) -> Summary:
-    """Read one log; raises `UnreadableLog` if that is not possible.
+    """Read one log, without its unreadable sections.
 
-    Sections that can't be read are left out, except the one with the main records (POSIX, or what replaces it).
+    Raises `UnreadableLog` if the section with the main records is unreadable (POSIX, or the module in its place).
     """
     with open_log(path) as log:
         job, (modules, unknown) = log.job(), log.modules()
         remarks = _check_modules(modules, unknown)
-        # Without a batch system, Darshan uses the process's number as the job's, so the log has no others.
+        # Without a batch system, Darshan uses the process id as the job id, so no other log belongs to the job.
         is_alone = _split_name(path)[2] == str(job.job_id)
         of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
         watch = _RecordWatch(_read_layouts(log, modules, remarks), MOST_FILES if of_many else 0)
@@ -89,7 +89,7 @@ def read_log(path: Path) -> Summary:
 
 
 def _split_name(path: Path) -> tuple[str, str, str]:
-    """Of a log's name: user and program, the number of the job, and that of the process; "" for what it lacks."""
+    """Split a log's name into user and program, job id, and process id; "" for missing ones."""
     name = path_text(path.name)
     match = _NAME.search(name)
     return (name[: match.start()], match["job"], match["pid"] or "") if match else ("", "", "")
@@ -98,10 +98,10 @@ def _split_name(path: Path) -> tuple[str, str, str]:
 def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
     remarks: list[tuple[Status, str]] = []
     if not modules and not unknown:
-        remarks.append(("empty", "is empty: no I/O was recorded"))
+        remarks.append(("empty", "is empty: it recorded no I/O"))
     if any(modules[name].partial for name in ("LUSTRE", *SUMMED) if name in modules):  # not traces and heat maps
         remarks.append(("partial", "is partial: Darshan ran out of memory and left records out"))
-    what = "has records of the unknown module number {}"
+    what = "has records of the unknown module {}"
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
@@ -123,7 +123,7 @@ def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Stat
 def _count_active(
     log: Log, modules: dict[str, Module], watch: _RecordWatch, job: Job, remarks: list[tuple[Status, str]]
 ) -> int:
-    """How many processes did I/O. A record shared by all does not say which; the heat maps do."""
+    """The number of processes that did I/O. A record shared by all does not say which did; the heat maps do."""
     if watch.by_all and "HEATMAP" in modules and not modules["HEATMAP"].partial:
         try:
             ranks = log.sections.active_ranks(modules["HEATMAP"])
@@ -136,7 +136,7 @@ def _count_active(
 
 
 class _RecordWatch:
-    """What must be collected record by record."""
+    """Collects values that the library does not sum up: active ranks, bytes by file, and OSTs."""
 
     def __init__(self, targets: OstUsage, most_files: int) -> None:
         self.targets = targets
@@ -169,7 +169,7 @@ def _row(
     watch: _RecordWatch,
     requests: RequestStatistics,
 ) -> Row:
-    in_name = _split_name(path)[0].partition("_")[2]  # if the user has no underscore
+    in_name = _split_name(path)[0].partition("_")[2]  # right if the user's name has no underscore
     app = program_name(job.exe) or in_name or UNKNOWN
     seconds = sum(sums[n].time_by_slowest for n in counted)
     moved = sum(sums[n].total_bytes for n in counted)
@@ -213,12 +213,12 @@ def _row(
 
 
 def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
-    # Without negative ones, which stand for unknown.
+    # Without negative counters, which mean unknown.
     every: Any = sum((+Counter(sums[m].counters) for m in counted), Counter())
-    posix: Any = +Counter(sums["POSIX"].counters) if "POSIX" in counted else {}  # only it has the order of requests
+    posix: Any = +Counter(sums["POSIX"].counters) if "POSIX" in counted else {}  # only it counts the order of requests
 
     def total(*names: str, of: Any = every) -> Any:
-        """The sum of these counters; one that no module has counts as 0."""
+        """The sum of these counters; a missing one counts as 0."""
         return sum(of.get(name, 0) for name in names)
 
     requests = total("READS", "WRITES", of=posix)
@@ -270,7 +270,7 @@ def program_name(exe: str) -> str:
 
 
 def _user(path: Path, app: str, job: Job) -> str | None:
-    """The user in the log's name, or in the folders USER/PROGRAM/JOB/HOST above it."""
+    """The user, from the log's name or from the folders USER/PROGRAM/JOB/HOST above it."""
     before, number, _ = _split_name(path)
     if number == str(job.job_id):
         return before.removesuffix(f"_{app}") if before.endswith(f"_{app}") else before.partition("_")[0]

@@ -1,4 +1,4 @@
-"""The history in a database: what ran, what was decided, and which targets are in use."""
+"""The history in a database: past runs, decisions, and the targets in use."""
 
 from sqlalchemy import Connection
 

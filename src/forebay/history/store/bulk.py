@@ -1,4 +1,4 @@
-"""Rows of tables: as values of a class, and many at a time, in the fastest way of each database."""
+"""Reads and writes many rows at a time, in the fastest way that each database has."""
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 def fetch(connection: Connection, query: Select[Any], kind: type[T]) -> list[T]:
-    """The rows of a query as values of a class, whose fields are the columns."""
+    """The rows of a query as values of a class whose fields are the columns."""
     return [kind(**row) for row in connection.execute(query).mappings().all()]
 
 
 def whole_sum(column: sa.Column[Any]) -> ColumnElement[int]:
-    """The sum of a column under its own name; without the cast, PostgreSQL returns a decimal."""
+    """The sum of a column, with the column's name. Without the cast, PostgreSQL returns a decimal."""
     return sa.cast(sa.func.sum(column), sa.BigInteger).label(column.name)
 
 
 def within(time: ColumnElement[Any], since: float | None, until: float | None) -> list[ColumnElement[bool]]:
-    """Conditions for a time in [since, until); None is no limit."""
+    """Conditions for a time in [since, until); None means no limit."""
     limits = ((operator.ge, since), (operator.lt, until))
     return [compare(time, limit) for compare, limit in limits if limit is not None]
 
@@ -64,7 +64,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 def insert_tuples(
     connection: Connection, table: Table, names: Sequence[str], rows: Sequence[tuple[object, ...]]
 ) -> None:
-    """Insert new rows with the driver itself, which takes a fraction of the time if there are many."""
+    """Insert new rows through the driver, which is much faster for many rows."""
     if not rows:
         return
     quoted = ", ".join(connection.dialect.identifier_preparer.quote(name) for name in names)

@@ -1,7 +1,7 @@
 """The database that holds the history: a SQLite file, or PostgreSQL for many machines.
 
-A writer has the database for itself until the end of its transaction (`BEGIN IMMEDIATE`, or an advisory lock), so
-what it read is still true when it commits. Readers never wait.
+Only one writer at a time has a transaction open (`BEGIN IMMEDIATE`, or an advisory lock), so the rows that it read are
+still current when it commits. Readers never wait.
 """
 
 import logging
@@ -23,26 +23,26 @@ from forebay.history.store.schema import VERSION, meta, metadata
 from forebay.model.errors import BadInput, why
 
 WAIT = 20.0
-"""Seconds to wait for another writer; a batch of an ingest takes a fraction of one."""
-_LOCK = 0x666F7265  # one number for all of Forebay's writers of a PostgreSQL database
+"""Seconds to wait for another writer; one batch of an ingest takes a fraction of a second."""
+_LOCK = 0x666F7265  # the advisory lock that all of Forebay's writers share on PostgreSQL
 
 _REASONS = {
-    "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s",
-    "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s",
+    "database is locked": f"is locked: another process has been writing for {WAIT:.0f} s; try again later",
+    "lock timeout": f"is locked: another process has been writing for {WAIT:.0f} s; try again later",
     "readonly database": "is read-only",
     "read-only": "is read-only",
     "not a database": "is not a SQLite database",
     "malformed": "is damaged; `sqlite3 FILE .recover` may rescue its contents",
-    "unable to open database file": "can't be opened",
-    "disk is full": "the disk is full",
-    "No space left on device": "the disk is full",
+    "unable to open database file": "cannot be opened; check the permissions of the file and its folder",
+    "disk is full": "the disk is full; free some space",
+    "No space left on device": "the disk is full; free some space",
     "disk I/O error": "disk I/O error",
     "permission denied": "permission denied",
 }
 
 
 class Store(AbstractContextManager["Store"]):
-    """An open history. `where` is its name without the password."""
+    """An open history. `where` is its address without the password."""
 
     def __init__(self, engine: Engine, where: str) -> None:
         self._engine = engine
@@ -51,7 +51,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one snapshot of the history."""
+        """Open a connection that sees one snapshot of the history."""
         with self._translated_errors(), self._engine.connect() as connection, connection.begin():
             if not self.is_sqlite:
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -59,7 +59,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection without other writers; at the end it commits everything, or after an error nothing."""
+        """Open a connection as the only writer. It commits at the end, or rolls back after an error."""
         with (
             self._translated_errors(),
             self._engine.connect().execution_options(writing=True) as connection,
@@ -71,19 +71,19 @@ class Store(AbstractContextManager["Store"]):
             yield connection
 
     def write_ahead(self) -> None:
-        """Let readers read during a write, from now on and for good (SQLite only)."""
+        """Let readers read during a write, permanently (SQLite only)."""
         with self._translated_errors(), closing(self._engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA journal_mode = WAL")  # not possible inside a transaction
 
     def make_durable(self) -> None:
-        """Let every commit from now on survive a power failure (on SQLite; PostgreSQL's always do)."""
+        """Make later commits survive a power failure (SQLite only; on PostgreSQL they always do)."""
         if self.is_sqlite:
             event.listen(self._engine, "connect", lambda new, _record: new.execute("PRAGMA synchronous = FULL"))
-            self._engine.dispose()  # existing connections
+            self._engine.dispose()  # so that existing connections are opened again
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise errors of the database as one line. Where the driver is used directly, its own errors arrive here."""
+        """Turn database errors into one line. Code that uses the driver directly raises the driver's own errors."""
         driver: Any = self._engine.dialect.loaded_dbapi
         try:
             yield
@@ -93,11 +93,11 @@ class Store(AbstractContextManager["Store"]):
             reason = next((reason for part, reason in _REASONS.items() if part in message), None)
             if reason is None and not self.is_sqlite and isinstance(original, driver.OperationalError):
                 reason = f"PostgreSQL does not answer: {message}"
-            if reason is None:  # a mistake of ours
+            if reason is None:  # a bug in Forebay
                 raise
             raise BadInput(self.where, reason) from None
         except UnicodeEncodeError as error:
-            raise BadInput(ascii(error.object), "is not UTF-8 and can't be a name in a history") from None
+            raise BadInput(ascii(error.object), "is not UTF-8, as names in the history must be") from None
 
     def close(self) -> None:
         self._engine.dispose()
@@ -121,7 +121,7 @@ def has_password(db: str) -> bool:
 
 
 def resolve_database(db: str, file: Path, key: str) -> str | None:
-    """The database that a settings file names under `key`, if any; a path is relative to the file's folder."""
+    """The database `db` that a settings file names under `key`, if any. A path is relative to the file's folder."""
     if has_password(db) and file.stat().st_mode & 0o077:
         raise BadInput(f"{file}: {key}", f"has a password, but other users can read the file; run: chmod 600 {file}")
     if not db or "://" in db:
@@ -130,9 +130,9 @@ def resolve_database(db: str, file: Path, key: str) -> str | None:
 
 
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
-    """The history at `url`: `sqlite:///path` or a path, `postgresql://…`; FOREBAY_DB or the default place if None.
+    """Open the history at `url`: `sqlite:///path`, a path or `postgresql://…`; if None, at FOREBAY_DB or the default.
 
-    A missing one is created if `create`; one of an older schema is migrated.
+    With `create`, a missing history is created. An older schema is migrated.
     """
     address = _address(url or os.environ.get("FOREBAY_DB") or str(default_path()))
     if _is_sqlite(address):
@@ -140,7 +140,7 @@ def open_store(url: str | None = None, *, create: bool = True) -> Store:
         if address.database:
             _check_file(Path(address.database), create)
             address = _as_permitted(address, Path(address.database))
-    else:  # without the password, and without the driver, which users don't need to know
+    else:  # without the password, and without the driver's name, which users did not write
         where = address.set(drivername="postgresql").render_as_string(hide_password=True)
     store = Store(_engine(address), where)
     try:
@@ -165,19 +165,19 @@ def _address(url: str) -> URL:
         return URL.create("sqlite", database=url)
     try:
         address = make_url(url)
-    except (ArgumentError, ValueError):  # not an address, or not a port
+    except (ArgumentError, ValueError):  # a malformed address or port
         raise BadInput("--db", "is not a database address; write sqlite:///PATH or postgresql://HOST/NAME") from None
     kind = address.get_backend_name()
     if kind in ("postgresql", "postgres"):  # PostgreSQL's own programs accept both
         return address.set(drivername="postgresql+psycopg")
     if kind != "sqlite":
-        raise BadInput("--db", f"has the unknown kind {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
+        raise BadInput("--db", f"does not support {kind!r}; write sqlite:///PATH or postgresql://HOST/NAME")
     return address
 
 
 def _check_file(path: Path, create: bool) -> None:
     if path.is_dir():
-        raise BadInput(str(path), "is a folder; name a file")
+        raise BadInput(str(path), "is a folder; give the path of a file")
     if path.exists():
         return
     if not create:
@@ -189,8 +189,8 @@ def _check_file(path: Path, create: bool) -> None:
 
 
 def _as_permitted(address: URL, path: Path) -> URL:
-    """Open what must not be written for reading. If SQLite can't even create the file that readers and writers share,
-    nobody can be writing, and it need not watch for writers."""
+    """Open a file without write permission read-only. If SQLite cannot create the file that readers and writers share
+    either, no process can write, and SQLite need not watch for writers."""
     folder_allows = os.access(path.parent, os.W_OK)
     if not path.exists() or (os.access(path, os.W_OK) and folder_allows):
         return address
@@ -210,7 +210,7 @@ def _engine(address: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     else:
-        # It would print a line of its own when the server disappears.
+        # Otherwise it prints its own line when the server disappears.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
     return engine
 
@@ -238,7 +238,7 @@ def _migrate(store: Store, create: bool) -> None:
     if store.is_sqlite:
         store.write_ahead()
     with store.writing() as connection:
-        version = _read_version(connection, store.where)  # another process may have been faster
+        version = _read_version(connection, store.where)  # another process may have migrated it meanwhile
         if version is None:
             metadata.create_all(connection)
             connection.execute(meta.insert().values(key="schema", value=str(VERSION)))
@@ -256,7 +256,7 @@ def _add_journal(connection: Connection) -> None:
 
 def _add_filesystems(connection: Connection) -> None:
     """Version 3: OSTs, layouts and decisions belong to a file system. Existing rows get an unknown one, and the next
-    ingest reads their logs again if these still exist. `schema` has only the current form of the tables, hence SQL."""
+    ingest reads their logs again if these still exist. It uses SQL because `schema` only has the newest tables."""
     metadata.create_all(connection, tables=[schema.filesystems])
     for name in ("migration_3.sql", f"migration_3_{connection.dialect.name}.sql"):
         text = (files("forebay.history.store") / name).read_text()
@@ -266,9 +266,9 @@ def _add_filesystems(connection: Connection) -> None:
 
 
 def _add_requests(connection: Connection) -> None:
-    """Version 4: a run's reads and writes apart, and an index for each application's fastest run.
+    """Version 4: separate rows for reads and writes, and an index for each application's fastest run.
 
-    Only the logs have the reads and writes, so the next ingest reads them again if they still exist.
+    The rows come from the logs, so the next ingest reads these again if they still exist.
     """
     metadata.create_all(connection, tables=[schema.requests])
     next(i for i in schema.runs.indexes if i.name == "runs_by_perf").create(connection, checkfirst=True)

@@ -1,4 +1,4 @@
-"""What was decided for jobs, and what they then did."""
+"""Decisions for jobs, and the runs that followed them."""
 
 from collections.abc import Mapping
 
@@ -44,9 +44,9 @@ def list_decisions(
     limit: int | None = None,
     **wanted: str | None,
 ) -> list[Row]:
-    """Decisions in [since, until), seconds since 1970, the newest first, each with the `runs` that followed it.
+    """Decisions in [since, until), seconds since 1970, newest first, each with the `runs` that followed it.
 
-    `wanted` are values of the columns app, job and outcome; None is any.
+    `wanted` are values of the columns app, job and outcome; None matches any.
     """
     equal = (decisions.c[name] == value for name, value in wanted.items() if value is not None)
     query = sa.select(decisions).where(*equal, *within(decisions.c.time, since, until))

@@ -1,7 +1,7 @@
-"""Jobs: Slurm's accounting, what they moved, and those that run now with the targets that they hold.
+"""Jobs: Slurm's accounting, the bytes that they moved, and the targets that running jobs hold.
 
-A running job has a lease that belongs to no file system. So whatever frees its targets also ends the job, and a job
-that nobody ended is over when its lease expires.
+A running job has an extra lease without a file system. So the call that frees its targets also ends the job, and a job
+without such a call ends when its lease expires.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +18,13 @@ from forebay.history.store.schema import apps, decisions, jobs, leases, runs
 _RUNNING = "running jobs"  # no file system has a name with a space
 _BEGUN, _DECIDED = 0, 1
 MOST_SEARCHED = 200_000
-"""The newest jobs among which one of the same name is searched, so that a starting job does not wait long."""
+"""The number of newest jobs to search for one of the same name, so that a starting job does not wait long."""
 TARGETS = "targets"
 """The phase of a decision about a number of targets instead of a layout."""
 
 
 def add_jobs(connection: Connection, rows: Iterable[Row]) -> int:
-    """Add or update jobs of the accounting; the last row of a job counts. Returns the number of jobs."""
+    """Add or update jobs from Slurm's accounting; the last row of a job counts. Returns the number of jobs."""
     last = {row["job_id"]: row for row in rows}
     upsert(connection, jobs, list(last.values()))
     return len(last)
@@ -105,7 +105,7 @@ class RunningJob(NamedTuple):
 
 
 def begin_job(connection: Connection, job: str, *, until: float, now: float) -> bool:
-    """Record that a job runs, at the latest until then; False if that is recorded already."""
+    """Record that a job runs, until `until` at the latest; False if that is already recorded."""
     if _is_running(connection, job, now):
         return False
     take_targets(connection, _RUNNING, job, (_BEGUN,), until=until, now=now)
@@ -129,7 +129,7 @@ def forget_job(connection: Connection, job: str) -> int:
 
 
 def list_running_jobs(connection: Connection, system: str, now: float) -> list[RunningJob]:
-    """The jobs that hold targets of a system, by name, without those for which nothing was decided."""
+    """The jobs that hold targets of a system, by name, without jobs that have no decision."""
     targets: dict[str, list[int]] = {}
     for target, names in sorted(jobs_by_target(connection, system, now).items()):
         for job in names:
@@ -143,7 +143,7 @@ def list_targets(connection: Connection, system: str, job: str, now: float) -> t
 
 
 def last_app(connection: Connection, job: str) -> str:
-    """The application of the last decision for a job; empty if there is none."""
+    """The application of the last decision for a job; "" without one."""
     row = last_decision(connection, decisions.c.job == job)
     return str(row["app"]) if row else ""
 
@@ -155,9 +155,9 @@ def applied_layout(connection: Connection, job: str) -> Row | None:
 
 
 def last_decision_time(connection: Connection, job: str, now: float) -> float | None:
-    """The time of the last decision for a job that runs, in seconds since 1970."""
+    """The time of the last decision for a running job, in seconds since 1970; None if it does not run."""
     if not _is_running(connection, job, now):
-        return None  # without a search through all decisions
+        return None  # without searching all decisions
     row = last_decision(connection, decisions.c.job == job)
     return float(row["time"]) if row else None
 

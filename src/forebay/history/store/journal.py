@@ -1,4 +1,4 @@
-"""The control service's journal: events in their order, checkpoints of the state, and messages of agents."""
+"""The control service's journal: events in order, checkpoints of the state, and messages of agents."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,25 +54,26 @@ def last_number(connection: Connection) -> int:
 
 
 def read_after(connection: Connection, number: int, limit: int | None = None) -> Iterator[Entry]:
-    """Entries after that number, in their order, streamed. Raises BadInput if a number is missing."""
+    """Stream the entries after `number`, in order. Raises BadInput if one is missing."""
     query = journal.select().where(journal.c.number > number).order_by(journal.c.number).limit(limit)
     with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
         for row in rows:
             number += 1
             if row.number != number:
-                raise BadInput("journal", f"number {number} is missing: the next is {row.number}")
+                raise BadInput("journal", f"entry {number} is missing (the next one is {row.number}); restore a backup")
             yield Entry(row.number, row.at, row.grant_id or "", row.line)
 
 
 def read_unseen(connection: Connection, number: int) -> list[Entry]:
-    """All entries after that number, which are few: every writer reads them before it writes."""
+    """All entries after `number`. They are few, because every writer reads them before it writes."""
     query = f"SELECT number, at, grant_id, line FROM journal WHERE number > {number:d} ORDER BY number"
-    is_sqlite = connection.dialect.name == "sqlite"  # the driver itself takes a fraction of the time
+    is_sqlite = connection.dialect.name == "sqlite"  # going through the driver is much faster
     driver: Any = connection.connection.driver_connection
     rows = driver.execute(query) if is_sqlite else connection.exec_driver_sql(query)
     entries = [Entry(n, at, grant or "", line) for n, at, grant, line in rows]
     if entries and entries[0].number != number + 1:
-        raise BadInput("journal", f"number {number + 1} is missing: the next is {entries[0].number}")
+        reason = f"entry {number + 1} is missing (the next one is {entries[0].number}); restore a backup"
+        raise BadInput("journal", reason)
     return entries
 
 
@@ -82,7 +83,7 @@ def list_entries(connection: Connection, grant: str) -> list[Entry]:
 
 
 def save_checkpoint(connection: Connection, number: int, state: bytes) -> None:
-    """Save the state after an event; `state` is from `compress_state`."""
+    """Save the state after event `number`; `state` is from `compress_state`."""
     connection.execute(checkpoints.delete().where(checkpoints.c.number == number))
     connection.execute(checkpoints.insert().values(number=number, state=state))
     newest = sa.select(checkpoints.c.number).order_by(checkpoints.c.number.desc()).limit(_CHECKPOINTS)
@@ -95,7 +96,7 @@ def compress_state(text: str) -> bytes:
 
 
 def checkpoints_before(connection: Connection, number: int) -> Iterator[tuple[int, str]]:
-    """Saved states up to a number, the newest first, without damaged ones."""
+    """Yield the saved states up to `number`, newest first, without damaged ones."""
     query = checkpoints.select().where(checkpoints.c.number <= number).order_by(checkpoints.c.number.desc())
     for row in connection.execute(query).all():
         try:
@@ -120,7 +121,7 @@ def list_log_lines(connection: Connection, grant: str) -> list[LogLine]:
 
 
 def record_heard(connection: Connection, nodes: Mapping[str, float]) -> None:
-    """Record when agents were last heard of (seconds since 1970)."""
+    """Record when each agent last reported (seconds since 1970)."""
     upsert(connection, heard, [{"node": node, "at": at} for node, at in sorted(nodes.items())])
 
 

@@ -1,4 +1,4 @@
-"""Lists of runs, one run with everything that is known of it, and whole tables for export."""
+"""Lists of runs, a single run with its details, and whole tables for export."""
 
 import json
 from collections.abc import Generator, Iterator, Sequence
@@ -54,8 +54,7 @@ def list_runs(
     limit: int | None = None,
     filesystem: str | None = None,
 ) -> Generator[Row, None, None]:
-    """Runs that started in [since, until), seconds since 1970, on any file system or on one, newest first, streamed;
-    close it if you stop early."""
+    """Stream runs that started in [since, until), seconds since 1970, newest first. Close it if you stop early."""
     query = _SELECT_RUNS.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(limit)
     if app is not None:
         query = query.where(runs.c.app_id == find_app_id(connection, app))
@@ -68,7 +67,7 @@ def list_runs(
 
 
 def read_run(connection: Connection, run_id: int) -> WholeRun:
-    fits = run_id.bit_length() < 64  # a larger number is in no database
+    fits = run_id.bit_length() < 64  # no database has a larger number
     row = connection.execute(_SELECT_RUNS.where(runs.c.run_id == run_id)).mappings().one_or_none() if fits else None
     if row is None:
         low, high = connection.execute(sa.select(sa.func.min(runs.c.run_id), sa.func.max(runs.c.run_id))).one()
@@ -96,7 +95,7 @@ def _children(connection: Connection, query: sa.Select[Any]) -> list[Row]:
 
 
 def _run(row: RowMapping) -> Row:
-    """A run with lists where the database has text."""
+    """A run with lists in place of the database's text."""
     run: Row = dict(row)
     run["modules"] = [name for name in run["modules"].split(",") if name]
     for sizes in ("read_sizes", "write_sizes"):
@@ -106,8 +105,8 @@ def _run(row: RowMapping) -> Row:
 
 
 def dump_tables(connection: Connection) -> Iterator[tuple[str, dict[str, str], Iterator[Sequence[Sequence[Any]]]]]:
-    """Runs (with the application's name), their modules, requests and OSTs, then jobs and decisions: each with its
-    name, its columns and their SQL types, and its rows in pieces."""
+    """Yield each table to export: its name, its columns with their SQL types, and its rows in pieces. Runs have the
+    application's name in place of its id."""
     named = sa.select(runs.c.run_id, apps.c.app, *(c for c in runs.c if c.name not in ("run_id", "app_id")))
     queries: dict[str, sa.Select[Any]] = {
         "runs": named.join_from(runs, apps).order_by(runs.c.run_id),

@@ -1,4 +1,4 @@
-"""Earlier runs of an application: what they did, for its profile, and how fast, for its next run."""
+"""Earlier runs of an application: their I/O, for its profile, and their throughput, to choose its next layout."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from forebay.history.store.schema import apps, requests, runs, totals
 from forebay.model.past_runs import Past, Peers
 
 MOST_RUNS = 10_000
-"""Of an application with more runs, only the newest describe it."""
+"""The most runs of an application that its profile uses, the newest."""
 
 
 class RequestTotals(NamedTuple):
@@ -112,7 +112,7 @@ _TABLES = runs.outerjoin(
 
 
 def list_past_runs(connection: Connection, app: str, limit: int = 200, filesystem: str | None = None) -> list[Past]:
-    """The newest `limit` runs of an application, oldest first, without those on another than the given file system."""
+    """The newest `limit` runs of an application, oldest first, without runs on any other than `filesystem`."""
     query = (
         sa.select(*_PAST)
         .select_from(_TABLES)
@@ -124,7 +124,7 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
 
 
 def last_filesystem(connection: Connection, app: str) -> str | None:
-    """The mount point that the last run of an application used for which it is known."""
+    """The mount point of the application's last run with a known one."""
     known = sa.and_(runs.c.filesystem.is_not(None), runs.c.filesystem != "")
     query = sa.select(runs.c.filesystem).where(_app(app), known)
     return connection.execute(query.order_by(runs.c.start_time.desc(), runs.c.run_id.desc()).limit(1)).scalar()
@@ -135,20 +135,20 @@ def _app(app: str) -> ColumnElement[bool]:
 
 
 def _may_be_on(table: Table, filesystem: str | None) -> ColumnElement[bool]:
-    """On the file system, or on an unknown one: runs without Lustre records still tell other things."""
+    """A condition for runs on the file system or on an unknown one: runs without Lustre records are still useful."""
     name = table.c.filesystem
     return sa.true() if filesystem is None else sa.or_(name == filesystem, name == "", name.is_(None))
 
 
 def has_run(connection: Connection, app: str) -> bool:
-    """Whether an application ran at all, on any file system."""
+    """Whether an application has any run, on any file system."""
     return connection.execute(sa.select(runs.c.run_id).where(_app(app)).limit(1)).scalar() is not None
 
 
 def list_peer_runs(connection: Connection, app: str, nprocs: int, filesystem: str | None = None) -> list[Peers]:
     """Other applications' whole runs by layout, at the nearest numbers of processes below and above `nprocs`.
 
-    Runs without a layout or performance are left out, and those that are known to be on another file system.
+    Runs without a layout or performance are left out, and so are runs on a known other file system.
     """
     app_id = connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar()
     others = sa.and_(

@@ -1,4 +1,4 @@
-"""Which logs have been read; adding and removing their runs, and the sums over these."""
+"""Records which logs have been read, adds and removes their runs, and updates the sums over runs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ _SUMS = [c.name for c in totals.columns if c.name not in _KEY]
 
 
 def find_unchanged(connection: Connection, paths: Mapping[str, tuple[int, int]]) -> set[str]:
-    """The paths whose logs were read with the given size and time of change."""
+    """The paths whose logs were already read with the given size and modification time."""
     query = sa.select(logs.c.path, logs.c.size, logs.c.mtime_ns)
     rows = select_in(connection, query, logs.c.path, list(paths))
     return {path for path, size, mtime_ns in rows if (size, mtime_ns) == paths[path]}
 
 
 def record_logs(connection: Connection, batch: Sequence[ScannedLog]) -> dict[str, Status]:
-    """Record logs that could be read; returns the status of each. The caller combines stale runs at the end."""
+    """Record readable logs; returns the status of each. The caller combines stale runs at the end."""
     by_path = {log.path: log for log in batch}
     before = {row.path: row._asdict() for row in select_in(connection, sa.select(logs), logs.c.path, list(by_path))}
     changed = {path for path, row in before.items() if row["digest"] != by_path[path].digest}
@@ -65,7 +65,7 @@ def _log_row(log: ScannedLog, status: Status) -> Row:
 
 
 def _find_runs_of_several(connection: Connection, keys: set[str | None]) -> set[str]:
-    """Those of the runs that have more than one log."""
+    """The keys of runs with more than one log."""
     query = sa.select(logs.c.run_key).group_by(logs.c.run_key).having(sa.func.count() > 1)
     return {row.run_key for row in select_in(connection, query, logs.c.run_key, sorted(filter(None, keys)))}
 
@@ -81,7 +81,7 @@ def list_stale(connection: Connection, most: int) -> list[str]:
 
 
 def combine_runs(connection: Connection, keys: Sequence[str], merge: Callable[[Sequence[ProcessSummary]], Row]) -> None:
-    """Combine the processes of each of these runs again; a run without any is removed."""
+    """Combine the processes of each of these runs again, and remove runs that have none left."""
     query = sa.select(logs.c.run_key, logs.c.summary).where(logs.c.status == "read")
     rows = select_in(connection, query.order_by(logs.c.run_key, logs.c.digest), logs.c.run_key, keys)
     combined = {
@@ -94,7 +94,7 @@ def combine_runs(connection: Connection, keys: Sequence[str], merge: Callable[[S
 
 
 def _replace(connection: Connection, log: Row, changed: set[str]) -> None:
-    """Let a copy that has not changed take the place of a changed log, or remove its run."""
+    """Replace a changed log by an unchanged copy of its old contents, or else remove its run."""
     if log["status"] != "read":
         return
     copies = sa.select(logs.c.log_id, logs.c.path).where(logs.c.digest == log["digest"], logs.c.status == "copy")
@@ -109,7 +109,7 @@ def _replace(connection: Connection, log: Row, changed: set[str]) -> None:
 
 
 def _leave_run(connection: Connection, log: Row) -> None:
-    """Combine the run of a log again without it, or remove the run."""
+    """Take a log out of its run: mark the run for combining, or remove it."""
     if log["status"] != "read" or log["run_key"] is None:
         return
     if log["summary"] is not None:
@@ -160,7 +160,7 @@ def _find_ids(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
 
 
 def _forget(connection: Connection, ids: Sequence[int]) -> None:
-    """Remove these runs from the sums, and the rows that belong to them."""
+    """Subtract these runs from the sums, and delete their rows in other tables."""
     old = [row._asdict() for row in select_in(connection, sa.select(runs), runs.c.run_id, ids)]
     _update_totals(connection, old, -1)
     for table in (modules, osts, requests):
@@ -189,14 +189,14 @@ def _update_totals(connection: Connection, rows: Iterable[Row], sign: int) -> No
 
 
 def _totals_key(row: Row) -> tuple[object, ...]:
-    """What similar runs have in common, in the order of the primary key of `totals`."""
+    """The values that similar runs share, in the order of the primary key of `totals`."""
     shared = 2 * row["shared_bytes"] > row["total_bytes"]
     stripes = (row["stripe_count"] or 0, row["file_stripe_count"] or 0, row["stripe_size"] or 0)
     return row["app_id"], row["nprocs"], *stripes, row["filesystem"] or "", shared, bool(row["partial_flag"])
 
 
 def _measures(row: Row) -> list[int]:
-    """What `totals` sums up, in the order of its columns."""
+    """The values that `totals` sums up, in the order of its columns."""
     timed = row["perf_by_slowest"] > 0
     return [
         1,

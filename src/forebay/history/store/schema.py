@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Integer, Table
 
 VERSION = 4
-"""The version that `meta` has in a database of this code; see database.py."""
+"""The version in the table `meta`; database.py migrates older ones."""
 
 metadata = sa.MetaData()
 _TYPES: dict[str, sa.types.TypeEngine[Any]] = {
-    "id": BigInteger().with_variant(Integer, "sqlite"),  # SQLite counts up only INTEGER
+    "id": BigInteger().with_variant(Integer, "sqlite"),  # SQLite numbers only INTEGER columns by itself
     "bigint": BigInteger(),
     "integer": Integer(),
     "double": sa.Float(53),

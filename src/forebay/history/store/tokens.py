@@ -1,4 +1,4 @@
-"""Tokens of the control service; the store has only their digests."""
+"""Tokens of the control service. The store keeps only their digests."""
 
 import hashlib
 import secrets
@@ -25,7 +25,7 @@ class Token(NamedTuple):
 
 
 def digest_token(secret: str) -> str:
-    """What is stored of a token. One round of hashing is enough, because tokens are long and random."""
+    """The digest to store. One round of hashing is enough, because tokens are long and random."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

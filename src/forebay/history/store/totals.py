@@ -1,4 +1,4 @@
-"""Sums over all runs, by layout, file system, application and OST; single runs are only looked up by an index."""
+"""Sums over all runs, by layout, file system, application and OST. Single runs are only read through an index."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from forebay.history.store.bulk import whole_sum, within
 from forebay.history.store.schema import apps, filesystems, osts, runs, totals
 
 OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
-"""One OST in one run: the files on it alone, and their seconds per byte over the median of the run's OSTs."""
+"""One OST in one run: the number of files on it alone, and their seconds per byte relative to the run's median OST."""
 _AT_ONCE = 50_000
 
 
 class LayoutSums(NamedTuple):
-    """All runs with one layout. `stripe_count` is the number of distinct OSTs, 0 if unknown."""
+    """Sums over all runs with one layout. `stripe_count` is the number of distinct OSTs, 0 if unknown."""
 
     stripe_count: int
     file_stripe_count: int
@@ -42,9 +42,9 @@ def layout_sums(connection: Connection, filesystem: str | None = None) -> list[L
 
 def filesystem_sums(connection: Connection) -> list[tuple[str, int, int]]:
     """Mount point ("" if unknown), runs and bytes of each file system in Lustre records, most runs first."""
-    name, number = totals.c.filesystem, whole_sum(totals.c.runs)
-    query = sa.select(name, number, whole_sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(name)
-    return [tuple(row) for row in connection.execute(query.order_by(number.desc(), name))]
+    mount, runs_there = totals.c.filesystem, whole_sum(totals.c.runs)
+    query = sa.select(mount, runs_there, whole_sum(totals.c.total_bytes)).where(_LAID_OUT).group_by(mount)
+    return [tuple(row) for row in connection.execute(query.order_by(runs_there.desc(), mount))]
 
 
 _LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
@@ -76,10 +76,10 @@ def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSums:
-    """All runs of one application. Performance is in bytes per second.
+    """Sums over all runs of one application. Performance is in bytes per second, times in seconds since 1970.
 
-    `mean_perf` is over whole runs with a known performance, `best_perf` that of the fastest one, `best_run`; all None
-    if there is none. `last_start_time` is in seconds since 1970.
+    `mean_perf` is over whole runs with a known performance, and `best_perf` is that of `best_run`, the fastest of them.
+    They are None without such runs.
     """
 
     app: str
@@ -152,8 +152,8 @@ def _find_fastest(connection: Connection, filesystem: str | None) -> dict[int, t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OstSums:
-    """What all runs did on one OST: bytes, and the seconds that processes spent on them. `filesystem` is its mount
-    point, "" if unknown."""
+    """Sums over all runs on one OST: files, bytes, and the seconds that processes spent on them. `filesystem` is its
+    mount point, "" if unknown."""
 
     filesystem: str = ""
     ost: int
@@ -171,8 +171,8 @@ def filesystem_ids(connection: Connection) -> dict[str, int]:
 
 
 def highest_target(connection: Connection, filesystem: str | None = None) -> int | None:
-    """The highest index of an OST that any run used, on any file system or on one; if no OST of that one is known, on
-    unknown file systems."""
+    """The highest index of an OST that any run used, on any file system or on the given one. If that has no known OSTs,
+    unknown file systems count."""
     highest = sa.select(sa.func.max(osts.c.ost))
     if filesystem is None:
         return connection.execute(highest).scalar()
@@ -184,8 +184,8 @@ def highest_target(connection: Connection, filesystem: str | None = None) -> int
 def osts_by_filesystem(
     connection: Connection, since: float | None = None, until: float | None = None, only: str | None = None
 ) -> list[tuple[list[OstSums], npt.NDArray[np.void]]]:
-    """The sums of each OST, ascending, and the observations by run, over runs that started in [since, until): of each
-    file system, or of only one. An observation, as `OBSERVATION`, is an OST in a run with a known slowness."""
+    """For each file system, or `only` one: the sums of each OST, ascending, and an `OBSERVATION` for each OST with a
+    known slowness in a run, ordered by run. Only runs that started in [since, until) count."""
     by_filesystem = []
     for name, number in filesystem_ids(connection).items():
         if only is None or name == only:
@@ -210,6 +210,6 @@ def _observations(connection: Connection, there: list[sa.ColumnElement[bool]]) -
 
 
 def _runs_started(since: float | None, until: float | None) -> list[sa.ColumnElement[bool]]:
-    """Not by a join: SQLite would look up the run of every row."""
+    """A condition for the start of the run. It is not a join, in which SQLite would look up the run of every row."""
     limits = within(runs.c.start_time, since, until)
     return [osts.c.run_id.in_(sa.select(runs.c.run_id).where(*limits))] if limits else []

@@ -1,4 +1,4 @@
-"""Requests for storage from job traces: StorAlloc's IOJobs, Theta's Darshan CSV, SWF, or the history."""
+"""Reads requests for storage from job traces: StorAlloc's IOJobs, Theta's Darshan CSV, SWF, or the history."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,18 +17,18 @@ _KINDS = {".yml": "storalloc", ".yaml": "storalloc", ".csv": "theta", ".swf": "s
 
 
 def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Requests:
-    """The requests of a trace: one `.yml`, `.swf` or `.csv` file, or the two `.csv` files of Theta; also gzipped.
+    """Read the requests of a trace: one `.yml`, `.swf` or `.csv` file, or the two `.csv` files of Theta; also gzipped.
 
-    SWF has no volumes: `swf_volume` replaces them, "memory" (the default) by the memory that a job used, or a size per
-    processor like "2 GB". Jobs without bytes are left out. The user's cache keeps what was read for the next time.
+    SWF has no volumes, so `swf_volume` gives them: "memory" (the default) is the memory that a job used, "2 GB" a size
+    per processor. Jobs without bytes are left out. The result is stored in the user's cache.
     """
     kinds = {_KINDS.get(Path(path.name.lower().removesuffix(".gz")).suffix, "") for path in paths}
     kind = kinds.pop() if len(kinds) == 1 else ""
     names = " and ".join(map(str, paths)) or "requests"
     if not kind:
-        raise BadInput(names, f"must end with {', '.join(_KINDS)}, or one of these and .gz")
+        raise BadInput(names, f"file names must end in {', '.join(_KINDS)}, optionally followed by .gz")
     if len(paths) > (2 if kind == "theta" else 1):
-        raise BadInput(names, "are too many; give one file, or the two .csv files of Theta")
+        raise BadInput(names, "are too many files; give one, or the two .csv files of Theta")
     per_processor = swf.volume_per_processor(swf_volume) if kind == "swf" else None
     key = cache.cache_key(paths, f"{kind} {per_processor}")
     requests = cache.load_entry(key)
@@ -46,10 +46,10 @@ def read_requests(paths: Sequence[Path], *, swf_volume: str | None = None) -> Re
 
 
 def requests_of_history(url: str | None) -> Requests:
-    """What the jobs of the history at `url` (the default one if None) would have requested, as they were submitted.
+    """The requests that the jobs of the history at `url` (the default one if None) would have made, in order.
 
-    A job reads and writes what its runs did, from the first start to the last end. Without Slurm's accounting, it is
-    submitted when it starts.
+    A job moves the bytes of its runs, from the first start to the last end. Without Slurm's accounting, its submission
+    is its start.
     """
     from forebay.history.store import open_store  # SQLAlchemy is slow to import
     from forebay.history.store.jobs import job_volumes
@@ -65,7 +65,7 @@ def requests_of_history(url: str | None) -> Requests:
         np.array([job.job_id for job in used], dtype=np.int64),
         [(job.submitted, job.start, job.end) for job in used],
         [(job.read, job.written) for job in used],
-        {("job", "of no bytes or no time"): len(jobs) - len(used)},
+        {("job", "without bytes or run time"): len(jobs) - len(used)},
     )
     return _name_origin(requests, "the history", "the history")
 

@@ -1,6 +1,6 @@
-"""Requests of traces in the user's cache folder, by the digest of the files.
+"""Caches the requests of traces in the user's cache folder, by the digest of the files.
 
-Nothing here raises an error: without a writable folder, or with a damaged entry, the trace is read again.
+The cache raises no errors: without a writable folder, or with a damaged entry, the trace is read again.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from forebay.folders import cache_folder
 from forebay.model.errors import name_errors
 from forebay.model.request import Requests
 
-_VERSION = 1  # of the readers and entries; a new version ignores old entries
+_VERSION = 2  # of the readers and entries; a new version ignores old entries
 _MOST_ENTRIES = 64
 _MOST_BYTES = 4 * 10**9  # a trace of ten million requests takes half a gigabyte
 _ARRAYS = {"ids": "iU", "submitted": "f", "start": "f", "duration": "f", "bytes": "i", "volume": "f"}
-"""The kinds of numbers that each array may have."""
+"""The numpy kinds that each array may have."""
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def cache_key(paths: Sequence[Path], options: str) -> str:
-    """A name for the contents of the files, in any order, read with these options."""
+    """A key for the contents of these files, in any order, read with these options."""
     digests = []
     for path in paths:
         with name_errors(path), path.open("rb") as file:
@@ -47,7 +47,7 @@ def load_entry(key: str) -> Requests | None:
 
 
 def save_entry(key: str, requests: Requests) -> None:
-    """Write an entry and then rename it, so that nobody reads half of one."""
+    """Write an entry, then rename it, so that no process reads half of it."""
     with contextlib.suppress(OSError, RuntimeError):  # the latter if the user has no home
         folder = cache_folder("requests")
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def save_entry(key: str, requests: Requests) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries, and incomplete ones of killed processes."""
+    """Remove the oldest entries, and incomplete ones that killed processes left."""
     entries = sorted(((file.stat(), file) for file in folder.iterdir()), key=lambda e: e[0].st_mtime_ns, reverse=True)
     total = 0
     for number, (status, file) in enumerate(entries):

@@ -1,4 +1,4 @@
-"""The values that traces have in common, and the requests that follow from them."""
+"""Parses the values that all traces have, and makes requests from them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def make_requests(
     volumes: Sequence[tuple[int, int]],
     left_out: Mapping[tuple[str, str], int],
 ) -> Requests:
-    """Requests of the larger of what each job read and wrote, from its submission, start and end."""
+    """A request for each job: submission, start and end, and the larger of the bytes that it read and wrote."""
     submitted, start, end = np.array(times, dtype=np.float64).reshape(-1, 3).T
     was_read, written = np.array(volumes, dtype=np.int64).reshape(-1, 2).T
     return Requests(
@@ -38,7 +38,7 @@ def make_requests(
 
 
 def id_column(ids: Sequence[str]) -> NDArray[Any]:
-    """An array of whole numbers if all ids are, else of text.
+    """An array of whole numbers if all ids are whole numbers, else of text.
 
     >>> id_column(["12", "7"]), id_column(["12", "7a"])
     (array([12,  7]), array(['12', '7a'], dtype='<U2'))
@@ -49,14 +49,14 @@ def id_column(ids: Sequence[str]) -> NDArray[Any]:
 
 
 def check_id(text: str) -> str:
-    """The same text if it can be an id; the array of ids is as wide as the longest."""
+    """Return the text if it is short enough: the longest id sets the width of the array."""
     if not 1 <= len(text) <= _LONGEST_ID:
         raise ValueError(f"must have from 1 to {_LONGEST_ID} characters, not {len(text):,}")
     return text
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970 of a time, which is UTC without an offset.
+    """Seconds since 1970 of a time, which is UTC unless it has an offset.
 
     >>> parse_time("1970-01-02 00:00:01")
     86401.0
@@ -94,9 +94,9 @@ def quote(text: str) -> str:
 
 
 def describe_left_out(counts: Mapping[tuple[str, str], int]) -> str:
-    """A list of what is left out, from the numbers of things, each a noun and what follows it.
+    """Describe what is left out, from counts by noun and the phrase after it.
 
-    >>> describe_left_out({("job", "without memory"): 1200, ("job", "of no time"): 0, ("job", "of no bytes"): 1})
-    '1,200 jobs without memory, 1 job of no bytes'
+    >>> describe_left_out({("job", "without memory"): 1200, ("job", "without time"): 0, ("job", "without bytes"): 1})
+    '1,200 jobs without memory, 1 job without bytes'
     """
     return ", ".join(f"{plural(count, word)} {more}" for (word, more), count in counts.items() if count)

@@ -1,4 +1,4 @@
-"""Requests from StorAlloc's `IOJobs.yml`."""
+"""Reads requests from StorAlloc's `IOJobs.yml`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NULL = ("", "~", "null", "Null", "NULL")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job in the file: its line, and those of its values that are scalars."""
+    """A job in the file: its line, and its scalar values."""
 
     path: Path
     line: int
@@ -47,7 +47,7 @@ def read(path: Path) -> Requests:
     for job in _jobs(path):
         name = job.get("id", check_id)
         if name in lines:
-            raise BadInput(f"{path}:{job.line}", f"id {name!r} is taken by the job on line {lines[name]}")
+            raise BadInput(f"{path}:{job.line}", f"id {name!r} already belongs to the job on line {lines[name]}")
         lines[name] = job.line
         start, end = job.get("startTime", parse_time), job.get("endTime", parse_time)
         if end < start:
@@ -58,7 +58,7 @@ def read(path: Path) -> Requests:
             ids.append(name)
             times.append((submitted, start, end))
             volumes.append(volume)
-    return make_requests(id_column(ids), times, volumes, {("job", "of no bytes"): len(lines) - len(ids)})
+    return make_requests(id_column(ids), times, volumes, {("job", "without bytes"): len(lines) - len(ids)})
 
 
 def _jobs(path: Path) -> Iterator[_Job]:
@@ -71,9 +71,9 @@ def _jobs(path: Path) -> Iterator[_Job]:
             if not isinstance(event, yaml.MappingStartEvent):
                 raise BadInput(f"{path}:{line_of(event)}", "must be a job: a table of keys and values")
             yield _Job(path, line_of(event), _scalars(path, stream, anchored))
-        for event in stream:  # the rest must be YAML, too
+        for event in stream:  # the remainder must be YAML, too
             if isinstance(event, yaml.DocumentStartEvent):
-                raise BadInput(f"{path}:{line_of(event)}", "begins a second document")
+                raise BadInput(f"{path}:{line_of(event)}", "starts a second YAML document; the file must have only one")
 
 
 def _enter_jobs(path: Path, stream: Events) -> bool:
@@ -103,7 +103,7 @@ def _scalars(path: Path, stream: Events, anchored: dict[str, yaml.ScalarEvent]) 
     scalars: dict[str, yaml.ScalarEvent] = {}
     while not isinstance(key := next(stream), yaml.MappingEndEvent):
         if not isinstance(key, yaml.ScalarEvent):
-            raise BadInput(f"{path}:{line_of(key)}", "a key must be a word")
+            raise BadInput(f"{path}:{line_of(key)}", "a key must be text")
         value = next(stream)
         if isinstance(value, yaml.ScalarEvent):
             scalars[key.value] = value
@@ -111,7 +111,7 @@ def _scalars(path: Path, stream: Events, anchored: dict[str, yaml.ScalarEvent]) 
                 anchored[value.anchor] = value
         elif isinstance(value, yaml.AliasEvent):
             if value.anchor not in anchored:
-                raise BadInput(f"{path}:{line_of(value)}", f"{key.value} is an alias of no value of an earlier job")
+                raise BadInput(f"{path}:{line_of(value)}", f"{key.value} refers to the unknown anchor {value.anchor!r}")
             scalars[key.value] = anchored[value.anchor]
         else:
             skip(value, stream)

@@ -1,4 +1,4 @@
-"""Requests from a job log in the Standard Workload Format (Feitelson's archive)."""
+"""Reads requests from a job log in the Standard Workload Format (Feitelson's archive)."""
 
 import itertools
 import math
@@ -27,16 +27,16 @@ _USED = {
     "requested memory": 9, "status": 10, "think time": 17,
 }  # fmt: skip
 _UNKNOWN = -1
-_PARTIAL = (2, 3, 4)  # the status of a part of a job that also has a line as a whole
-_KILOBYTE = 1024  # as operating systems count memory; the format says only "kilobytes"
-_ENCODING = "latin-1"  # for names in comments; the rest is ASCII
+_PARTIAL = (2, 3, 4)  # the status of a line about a part of a job; another line has the whole job
+_KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
+_ENCODING = "latin-1"  # for names in comments; everything else is ASCII
 _BLOCK = 500_000  # lines
 _START = re.compile(r"\s*;\s*UnixStartTime\s*:\s*(\S*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some lines of the file, and a table with a row for each line with numbers."""
+    """Some lines of the file, and a table with a row for each line that has numbers."""
 
     path: Path
     first: int
@@ -57,7 +57,7 @@ class _Block:
 
 
 def volume_per_processor(volume: str | None) -> float | None:
-    """Bytes per processor; None for the memory of each job.
+    """Bytes per processor; None means the memory of each job.
 
     >>> volume_per_processor("2 GB"), volume_per_processor("memory")
     (2000000000.0, None)
@@ -80,10 +80,10 @@ def read(path: Path, per_processor: float | None) -> Requests:
     with closing(_blocks(path)) as blocks:
         pieces = [_columns(block, per_processor, left_out) for block in itertools.chain([nothing], blocks)]
     ids, submitted, start, duration, size = map(np.concatenate, zip(*pieces, strict=True))
-    if (np.diff(ids) <= 0).any():  # else no number occurs twice
+    if (np.diff(ids) <= 0).any():  # ascending numbers have no duplicates
         numbers, counts = np.unique(ids, return_counts=True)
         for number in numbers[counts > 1][:1]:
-            raise BadInput(f"{path}: job {number}", "occurs twice")
+            raise BadInput(f"{path}: job {number}", "appears twice; job numbers must be unique")
     begin = _unix_start(path)
     return Requests(
         ids=ids,
@@ -112,7 +112,7 @@ def _columns(
     block.refuse(kept & (size > MOST_BYTES), "volume", size, f"must be at most {MOST_BYTES:,} bytes")
     left_out["job", "without processors or run time"] += int(idle.sum())
     left_out["job", "without memory"] += int(empty.sum())
-    left_out["line", "on a part of a job"] += int(partial.sum())
+    left_out["line", "about a part of a job"] += int(partial.sum())
     submitted = block.column("submit time")[kept]
     start = submitted + np.maximum(block.column("wait time")[kept], 0)
     ids, bytes_ = block.column("job number")[kept].astype(np.int64), np.rint(size[kept]).astype(np.int64)
@@ -126,7 +126,7 @@ def _check(block: _Block) -> None:
         if name in ("job number", "processors", "used memory", "requested memory"):
             block.refuse(column != np.floor(column), name, column, "must be a whole number")
         if name in ("wait time", "used memory", "requested memory"):
-            block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must not be negative, or -1 for unknown")
+            block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must be 0 or more, or -1 for unknown")
         if name == "submit time":
             block.refuse(column < 0, name, column, "must not be negative")
 
@@ -148,7 +148,7 @@ def _blocks(path: Path) -> Generator[_Block]:
 
 
 def _diagnose(path: Path, first: int, lines: list[str]) -> None:
-    """Raise BadInput at the first line whose numbers can't be read."""
+    """Raise BadInput at the first line with unreadable numbers."""
     for number, line in enumerate(lines, first):
         cells = _numbers(line)
         if cells and len(cells) < _COLUMNS:
@@ -165,7 +165,7 @@ def _numbers(line: str) -> list[str]:
 
 
 def _unix_start(path: Path) -> int:
-    """The time of second 0 of the log; 0 if its header does not have it."""
+    """The Unix time at which the log starts; 0 if its header does not have it."""
     with open_text(path, _ENCODING) as file:
         for number, line in enumerate(file, start=1):
             if _numbers(line):

@@ -1,4 +1,4 @@
-"""Requests from the CSV files on Theta in ALCF's data portal: Darshan's counters and the scheduler's times."""
+"""Reads requests from the CSV files on Theta in ALCF's data portal: Darshan's counters and the scheduler's times."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _LEAST_BYTES = 10 * 10**9
 
 @dataclass(slots=True)
 class _Job:
-    """The sums over the Darshan rows of one job. `busy` is its seconds of I/O per process."""
+    """Sums over the Darshan rows of one job. `busy` is the I/O time per process, in seconds."""
 
     read: int = 0
     written: int = 0
@@ -58,9 +58,9 @@ class _Row:
 
 
 def read(paths: Sequence[Path]) -> Requests:
-    """A request for every job that passes the paper's filter: 10 % of its run time in I/O, and 10 GB one way.
+    """A request for every job that passes the paper's filter: 10 % of its run time in I/O, and 10 GB read or written.
 
-    The two files come in any order, or joined as one.
+    `paths` are the two files in any order, or one file that joins them.
     """
     darshan, scheduler = _identify_files({path: next(read_csv(path))[1] for path in paths})
     jobs = _jobs(darshan)
@@ -71,14 +71,14 @@ def read(paths: Sequence[Path]) -> Requests:
     order = np.lexsort((ids, np.array([submitted for submitted, _, _ in times])))
     volumes = [(jobs[heavy[i]].read, jobs[heavy[i]].written) for i in order]
     left_out = {
-        ("job", "without a row of the scheduler"): len(jobs.keys() - schedule.keys()),
+        ("job", "missing from the scheduler's file"): len(jobs.keys() - schedule.keys()),
         ("job", "with little I/O"): len(schedule) - len(heavy),
     }
     return make_requests(ids[order], [times[i] for i in order], volumes, left_out)
 
 
 def _identify_files(headers: Mapping[Path, list[str]]) -> tuple[Path, Path]:
-    """The file with Darshan's counters and the one with the scheduler's times, which may be the same."""
+    """The file with Darshan's counters and the one with the scheduler's times, possibly the same."""
     paths = list(headers)
     darshan = [path for path in paths if any(column in _COUNTERS for column in headers[path])]
     for path in paths:
@@ -118,7 +118,7 @@ def _jobs(path: Path) -> dict[str, _Job]:
 
 
 def _schedule(path: Path, jobs: Mapping[str, _Job], *, joined: bool) -> dict[str, _Row]:
-    """The scheduler's row of every job with Darshan rows; a joined file repeats it in each row of the job."""
+    """The scheduler's row of every job with Darshan rows. A joined file repeats it in each row of the job."""
     rows: dict[str, _Row] = {}
     for row in _rows(path, (_ID, *_TIMES)):
         name = row.get(0, _ID, _id)
@@ -138,7 +138,7 @@ def _times(row: _Row) -> tuple[float, float, float]:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
-    """The cells of these columns, line by line; those of a missing column are empty."""
+    """Yield the cells of these columns, line by line; cells of a missing column are empty."""
     lines = read_csv(path)
     _, header = next(lines)
     chosen = itemgetter(*(header.index(c) if c in header else len(header) for c in columns))
@@ -148,7 +148,7 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
 
 
 def _id(text: str) -> str:
-    """The portal writes ids as 404560 in one file and as 404560.0 in the other."""
+    """Parse an id, which the portal writes as 404560 in one file and as 404560.0 in the other."""
     return check_id(text.removesuffix(".0"))
 
 
@@ -160,7 +160,7 @@ def _positive(text: str) -> float:
 
 
 def _span(text: str) -> float:
-    """Seconds. Darshan has negative ones if a clock was wrong; they count as 0."""
+    """Parse seconds. Negative ones, from a wrong clock, count as 0."""
     return max(0.0, _number(text))
 
 
