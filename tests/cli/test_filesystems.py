@@ -52,7 +52,7 @@ def test_statistics_are_of_all_or_of_one(forebay: Forebay) -> None:
     ]
     assert one["default"]["stripe_count_pct"] == 100
     shown = forebay("history", "stats").out
-    assert "What follows is over all of them; --filesystem MOUNT shows one." in shown
+    assert "The tables below cover all of them; --filesystem MOUNT shows one." in shown
     assert "/scratch        2  2.10 GB" in shown
 
 

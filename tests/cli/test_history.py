@@ -131,7 +131,7 @@ def test_dates_cut_out_whole_days(forebay: Forebay, db: str) -> None:
 
 
 def test_an_answer_without_runs_says_so(forebay: Forebay, db: str) -> None:
-    assert forebay("history", "runs", "--db", db, "--since", "2030-01-01").out == "No run started then.\n"
+    assert forebay("history", "runs", "--db", db, "--since", "2030-01-01").out == "No run matches.\n"
     assert forebay("history", "runs", "--db", db, "--since", "2030-01-01", "--json").json == {"runs": []}
 
 
@@ -160,7 +160,7 @@ def test_osts_name_the_sick_one_first_and_why(forebay: Forebay, tmp_path: Path) 
     assert (found[0]["ost"], found[0]["verdict"]) == (5, "sick")
     assert {o["verdict"] for o in found[1:]} == {"fine"}
     shown = forebay("history", "osts", "--db", path).out
-    assert "slow in 8 of 8 runs, the others in 0.00 % of theirs" in shown
+    assert "slow in 8 of 8 runs; others in 0.00 % of theirs" in shown
     assert shown.endswith("12 OSTs; sick: OST 5\n")
 
 
@@ -233,7 +233,7 @@ def test_profile_is_of_one_file_system(forebay: Forebay, tmp_path: Path) -> None
         fill(store, [a_run(i, filesystem=f"/{mount}") for i, mount in enumerate(["home", "scratch", "scratch"])])
     ran = forebay("profile", "vpic", "--db", path)
     assert "2 runs from" in ran.out
-    assert "These runs were on /scratch; it also ran on /home (1 run), which --filesystem MOUNT shows." in ran.out
+    assert "These runs used /scratch. It also ran on /home (1 run); --filesystem MOUNT shows those." in ran.out
     found = forebay("profile", "vpic", "--db", path, "--filesystem", "/home/", "--json").json
     assert (found["filesystem"], found["elsewhere"]) == ("/home", [{"filesystem": "/scratch", "runs": 2}])
     wrong = forebay("profile", "vpic", "--db", path, "--filesystem", "/work")
@@ -265,7 +265,7 @@ def test_applications_and_runs_are_of_all_file_systems_or_of_one(forebay: Foreba
 
 def test_profile_of_partial_runs_says_what_is_missing(forebay: Forebay, db: str) -> None:
     shown = forebay("profile", "vorpal", "--db", db).out
-    assert "All these runs rest on partial logs" in shown
+    assert "All these runs have partial logs" in shown
     assert "Forecast: none" in shown
     assert forebay("profile", "vorpal", "--db", db, "--json").json["curve"] is None
 
@@ -394,7 +394,7 @@ def test_an_empty_history_tells_the_way_to_fill_it(forebay: Forebay, tmp_path: P
         (("profile", "\udcff"), ["'\\udcff'", "is not UTF-8"]),
         (("profile", "vpic", "--procs", 10**400), ["--procs"]),
         (("history", "show", "x"), ["RUN"]),
-        (("history", "stats", "--plot", "no/where/x.png"), ["--plot", "there is no folder"]),
+        (("history", "stats", "--plot", "no/where/x.png"), ["--plot", "does not exist; create it first"]),
         (("history", "apps", "--plot", "."), ["--plot", "is a folder"]),
         (("history", "apps", "--plot", "x.xyz"), ["--plot", "cannot draw .xyz files", ".png or .pdf", "x.png"]),
         (("profile", "vpic", "--plot", "x"), ["--plot", "x has no suffix", ".png or .pdf"]),

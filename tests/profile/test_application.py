@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forebay.history.store.past_runs import Behaviour
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import pattern_of
-from forebay.profile.application import commonest, drift_of, nearest, profile_of, spread
+from forebay.profile.application import commonest_count, drift_of, nearest_count, profile_of, spread
 from support.made_up_runs import MIB, START, behaviour
 
 RUN = st.fixed_dictionaries(
@@ -43,7 +43,7 @@ def test_the_curve_is_the_median_of_whole_timed_runs_by_osts(kinds: list[dict[st
 
 @given(st.lists(st.integers(1, 5000), min_size=1), st.integers(1, 5000))
 def test_the_nearest_number_of_processes_is_nearest_by_ratio(counts: list[int], wanted: int) -> None:
-    found = nearest(counts, wanted)
+    found = nearest_count(counts, wanted)
     ratio = max(found / wanted, wanted / found)
     assert found in counts
     assert all(ratio <= max(n / wanted, wanted / n) * (1 + 1e-9) for n in counts)
@@ -53,10 +53,10 @@ def test_without_a_number_the_commonest_is_taken_and_of_several_the_latest() -> 
     def of(*counts: int) -> list[Behaviour]:
         return [behaviour(i, nprocs=n) for i, n in enumerate(counts)]
 
-    assert commonest(of(8, 8, 4)) == 8
-    assert commonest(of(8, 4, 8, 4)) == 4
-    assert commonest([*of(8, 8), behaviour(2, nprocs=2, partial_flag=False)]) == 8
-    assert commonest([behaviour(0, nprocs=8, partial_flag=True), behaviour(1, nprocs=2)]) == 2
+    assert commonest_count(of(8, 8, 4)) == 8
+    assert commonest_count(of(8, 4, 8, 4)) == 4
+    assert commonest_count([*of(8, 8), behaviour(2, nprocs=2, partial_flag=False)]) == 8
+    assert commonest_count([behaviour(0, nprocs=8, partial_flag=True), behaviour(1, nprocs=2)]) == 2
 
 
 def test_runs_on_another_file_system_tell_nothing_of_this_one() -> None:

@@ -107,7 +107,7 @@ def test_applications_of_one_class_look_alike_but_for_their_scale() -> None:
 
 
 def test_an_unknown_class_is_named() -> None:
-    with pytest.raises(ValueError, match="no class curve for descent; there are: ascent"):
+    with pytest.raises(ValueError, match="no class curve for descent; classes with a curve: ascent"):
         estimate_by_class(Curve((1, 2), (20.0, 10.0)), {Shape.ASCENT: Curve((1, 2), (0.5, 1.0))})
 
 

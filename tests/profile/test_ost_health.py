@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.history.store.totals import OBSERVATION, OstSums
-from forebay.profile.ost_health import DEVIATIONS, LEAST_SPREAD, SLOW, OstHealth, comparable, ost_health, was_slow
+from forebay.profile.ost_health import DEVIATIONS, LEAST_SPREAD, SLOW, OstHealth, is_comparable, ost_health, was_slow
 
 
 def health(runs: Sequence[Sequence[float]], files: int = 10) -> dict[int, OstHealth]:
@@ -119,5 +119,5 @@ def test_slow_observations_agree_with_the_rule_applied_run_by_run(runs: list[lis
             continue
         spread = max(1.4826 * float(np.median([abs(np.log(s)) for s in own])), LEAST_SPREAD)
         expected += [s >= SLOW and np.log(s) >= DEVIATIONS * spread for s in own]
-    told = observed[comparable(observed)]
+    told = observed[is_comparable(observed)]
     assert was_slow(told).tolist() == pytest.approx(expected)

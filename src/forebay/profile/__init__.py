@@ -1,1 +1,1 @@
-"""What applications need: the shape of their bandwidth curves, and curves made up to that shape."""
+"""Profiles of applications, access patterns, bandwidth curves and OSTs, and synthetic workloads."""

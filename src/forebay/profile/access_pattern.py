@@ -15,20 +15,20 @@ Sharing = Literal["shared file", "file per process", "both", "one process", "no 
 Order = Literal["contiguous", "strided", "with gaps", "random", "backwards", "mixed", "one request per file", "unknown"]
 Calls = Literal["collective", "independent", "both", "none"]
 MOSTLY = 0.9
-"""The share of bytes in shared (or private) files from which on the rest is not mentioned."""
+"""From this share of bytes in shared (or private) files on, the other kind is not mentioned."""
 _KINDS = ("contiguous", "strided", "with_gaps", "random", "backwards")
-_FEW = 4  # with more jumps back for each jump ahead, the access is backwards, not random
+_FEW = 4  # with more jumps back than this for each jump ahead, the access is backwards, not random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Reads, or writes, or both together. None stands for unknown.
+    """The pattern of reads, of writes, or of both together. None means unknown.
 
     `shared` is the share of the bytes in files that several processes used.
 
-    `contiguous` to `backwards` are shares of the requests that follow another one in the same file: right behind it,
-    ahead by a stride that recurs (`strided`) or not (`with_gaps`), ahead as often as back (`random`), back or at the
-    same place (`backwards`). `order` is what more than half of them are.
+    `contiguous` to `backwards` are shares of the requests that follow another one in the same file: right at its end,
+    ahead by a repeated stride (`strided`) or by another distance (`with_gaps`), ahead as often as back (`random`), back
+    or at the same place (`backwards`). `order` is the kind of more than half of them.
 
     Sizes are bytes, of the requests that reached the file system and of the MPI-IO calls that caused them.
     `collective` is the share of those calls that all processes made together.
@@ -53,7 +53,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern(Access):
-    """All requests together, and reads and writes apart, which are None if there are none or they are unknown."""
+    """The pattern of all requests, and of reads and writes separately; these are None if absent or unknown."""
 
     reads: Access | None
     writes: Access | None
@@ -72,10 +72,10 @@ def pattern_of(runs: Sequence[Behaviour]) -> Pattern:
 
 
 def split_orders(kinds: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of requests that are contiguous, strided, with gaps, random, backwards; `kinds` are as in `ORDERS`.
+    """The numbers of contiguous, strided, with-gaps, random and backwards requests; `kinds` are as in `ORDERS`.
 
-    Random requests jump ahead as often as back, so they include as many jumps ahead as there are jumps back; or all
-    jumps ahead, if the difference may be chance.
+    Random requests jump ahead as often as back. So every jump back makes one jump ahead count as random, or all of them
+    if the difference may be chance.
 
     >>> split_orders((3, 0, 515, 505))
     (3, 0, 0, 1020, 0)
@@ -89,7 +89,7 @@ def split_orders(kinds: Sequence[int]) -> tuple[int, ...]:
 
 
 def _access(parts: Sequence[RequestTotals], one_process: bool) -> Access | None:
-    """None if there were no reads, or no writes."""
+    """The pattern of these requests; None without requests."""
     used = any(part.requests or part.collective_calls or part.independent_calls for part in parts)
     return Access(**_fields([parts], one_process)) if used else None
 
@@ -118,7 +118,7 @@ def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dic
 
 
 def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
-    """The size that occurred most often; the largest of several."""
+    """The most common size; of several, the largest."""
     counts: Counter[int] = Counter()
     for size, count in sizes:
         if size:
@@ -132,10 +132,10 @@ def _is_one_process(runs: Sequence[Behaviour]) -> bool:
     return max(r.nprocs for r in runs) == 1 or (not together and float(np.median([r.io_procs for r in runs])) <= 1)
 
 
-def _name_share(share: float | None, most: str, rest: str, unknown: str) -> str:
+def _name_share(share: float | None, high: str, low: str, unknown: str) -> str:
     if share is None:
         return unknown
-    return most if share >= MOSTLY else rest if 1 - share >= MOSTLY else "both"
+    return high if share >= MOSTLY else low if 1 - share >= MOSTLY else "both"
 
 
 def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:
@@ -152,14 +152,14 @@ def _order(groups: Sequence[Sequence[RequestTotals]]) -> dict[str, Any]:
 
 
 def _as_requests(run: Behaviour) -> RequestTotals:
-    """All requests of a run that an older version read, as far as its columns describe them.
+    """The requests of a run that an older version recorded, as far as its columns describe them.
 
-    `read_requests` and `write_requests` include standard output and the like, so the mean size is only known if they
-    are no more than the requests with a known order.
+    `read_requests` and `write_requests` include standard output and the like, so the mean size is only known if all
+    requests have a known order.
     """
     ahead = run.seq_requests
-    # Darshan counts a process's first request to a file as neither forward nor contiguous. There are at most as many as
-    # pairs of a process and a file that it used.
+    # Darshan counts the first request of a process to a file as neither forward nor contiguous. At most one
+    # such request exists for each pair of a process and a file that it used.
     pairs = run.total_files - run.shared_files + run.shared_files * max(run.io_procs, 1)
     first = min(pairs, run.pattern_requests)
     contiguous = min(run.consec_requests, ahead)

@@ -28,7 +28,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], *, that_occurred: bool = False) -> Spread:
-    """The spread of one value or more; with `that_occurred`, never a number between two of them.
+    """The spread of at least one value; with `that_occurred`, its numbers are always among the values.
 
     >>> spread([4.0, 1.0, 2.0, 3.0, 5.0])
     Spread(median=3.0, p10=1.4, p90=4.6, runs=5)
@@ -41,7 +41,7 @@ def spread(values: Sequence[float], *, that_occurred: bool = False) -> Spread:
 
 
 LEAST_RUNS = 4
-"""In each third: a rank test of three against three never reaches 5 %."""
+"""The fewest runs in each third: a rank test of three against three never reaches 5 %."""
 SURE = 0.05
 LEAST_CHANGE = 0.1
 
@@ -50,8 +50,7 @@ LEAST_CHANGE = 0.1
 class Drift:
     """The `ratio` of the median performance of the last third of the runs to that of the first.
 
-    `p_value` is from a Mann-Whitney test. It is a drift if that is under 5 % and the ratio is more than 10 % away
-    from 1.
+    `p_value` is from a Mann-Whitney test. A drift has a p-value under 5 % and a ratio more than 10 % away from 1.
     """
 
     early_runs: int
@@ -65,7 +64,7 @@ class Drift:
 class Forecast:
     """The bytes of the next run, and its I/O seconds on `count` OSTs, the best known number.
 
-    Without a curve, `count` is None and `seconds` is what the runs took.
+    Without a curve, `count` is None and `seconds` is the median of the runs.
     """
 
     total_bytes: Spread
@@ -77,31 +76,31 @@ class Forecast:
 class Profile:
     """An application at one number of processes, on one file system.
 
-    `measures` are columns of the history over `runs` runs. Partial runs are counted but left out, unless there are no
-    others (`only_partial`): then they give pattern and measures, and there is no curve, drift or forecast.
+    `measures` are columns of the history over `runs` runs. Partial runs are counted but not used, unless all runs
+    are partial (`only_partial`). Then the profile has a pattern and measures, but no curve, drift or forecast.
     """
 
     app: str
     filesystem: str | None
     """The mount point; None if unknown."""
     elsewhere: tuple[tuple[str, int], ...]
-    """Other file systems, and how many runs on each are left out."""
+    """Other file systems, each with its number of runs, which are left out."""
     processes: int
     process_counts: tuple[tuple[int, int], ...]
-    """Every number of processes with its number of runs; only there if a file system was asked for."""
+    """Each number of processes with its number of runs, on the named file system if one was requested."""
     runs: int
     partial_runs: int
     only_partial: bool
     untimed_runs: int
-    """Whole runs without timed I/O, which have no bandwidth."""
+    """Whole runs without timed I/O, so without a bandwidth."""
     first_start_time: float
     last_start_time: float
     pattern: Pattern
     measures: dict[str, Spread]
     points: dict[int, Spread]
-    """b(n): the performance on n OSTs, in bytes per second, ascending; without runs for which n is unknown."""
+    """b(n): the performance on n OSTs, in bytes per second, by ascending n; runs with an unknown n are left out."""
     layouts: dict[tuple[int, int], Spread]
-    """The same by stripes of one file and stripe size, the fastest first."""
+    """The performance by stripes of one file and stripe size, fastest first."""
     curve: Curve | None
     drift: Drift
     forecast: Forecast | None
@@ -110,13 +109,13 @@ class Profile:
 def profile_of(
     app: str, runs: Sequence[Behaviour], processes: int | None = None, filesystem: str | None = None
 ) -> Profile:
-    """The profile from an application's runs, oldest first, at the number of processes nearest to `processes`.
+    """Describe an application by its runs, oldest first, at the number of processes nearest to `processes`.
 
     The default is the number with most runs (of several, that of the latest run). Runs on another file system are left
-    out. The default `filesystem` is that of the latest run with this number of processes for which it is known.
+    out. The default `filesystem` is the last known one of the runs with this number of processes.
     """
     there = runs if filesystem is None else runs_on(runs, filesystem)
-    number = commonest(there) if processes is None else nearest([r.nprocs for r in there], processes)
+    number = commonest_count(there) if processes is None else nearest_count([r.nprocs for r in there], processes)
     same_count = [r for r in runs if r.nprocs == number]
     known = (run.filesystem for run in reversed(same_count) if run.filesystem)
     mount = next(known, None) if filesystem is None else filesystem
@@ -150,28 +149,28 @@ def profile_of(
 
 
 def runs_on(runs: Sequence[Behaviour], filesystem: str | None) -> list[Behaviour]:
-    """The runs that are not known to be on another file system."""
+    """The runs on this or an unknown file system."""
     return [run for run in runs if run.filesystem in (None, "", filesystem)]
 
 
-def nearest(counts: Sequence[int], wanted: int) -> int:
-    """The nearest number on a logarithmic scale; the smaller of two equally near ones.
+def nearest_count(counts: Sequence[int], wanted: int) -> int:
+    """The nearest count on a logarithmic scale; of two equally near ones, the smaller.
 
-    >>> nearest([1, 16, 64], 32)
+    >>> nearest_count([1, 16, 64], 32)
     16
     """
     return min(counts, key=lambda n: (round(abs(math.log(n / wanted)), 12), n))
 
 
-def commonest(runs: Sequence[Behaviour]) -> int:
-    """The number of processes of most whole runs, or of most runs if all are partial."""
+def commonest_count(runs: Sequence[Behaviour]) -> int:
+    """The most common number of processes in whole runs, or in all runs if all are partial."""
     known = [r for r in runs if not r.partial_flag] or runs
-    counts = Counter(run.nprocs for run in reversed(known))  # in the order of the latest run
+    counts = Counter(run.nprocs for run in reversed(known))  # of equals, that of the latest run
     return counts.most_common(1)[0][0]
 
 
 def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
-    """Processes that did I/O, volumes, files, request sizes, times and performance, by column."""
+    """The spread of each measure over the runs, by name; measures without values are left out."""
     values = {name: [value for run in runs if (value := read(run)) is not None] for name, read in _MEASURES.items()}
     return {name: spread(each, that_occurred=name.startswith("common_")) for name, each in values.items() if each}
 
@@ -179,7 +178,7 @@ def measures_of(runs: Sequence[Behaviour]) -> dict[str, Spread]:
 def drift_of(runs: Sequence[Behaviour]) -> Drift:
     """The drift over whole, timed runs, oldest first.
 
-    Only runs with the same number of processes and layout are compared, each by its performance over their median: a
+    It compares only runs with the same number of processes and layout, each relative to their median performance: a
     better layout is not a drift.
     """
     third = len(runs) // 3
@@ -197,7 +196,7 @@ def drift_of(runs: Sequence[Behaviour]) -> Drift:
 
 
 def _relative(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[list[float], list[float]]:
-    """Performance over the median of similar runs; runs without similar ones at the other end are left out."""
+    """Performance relative to the median of similar runs; runs without similar ones at the other end are left out."""
     alike: dict[tuple[int | None, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for end, runs in enumerate((early, late)):
         for run in runs:
@@ -212,7 +211,7 @@ def _relative(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[li
 
 
 def forecast_of(runs: Sequence[Behaviour], curve: Curve | None) -> Forecast | None:
-    """None if no run could be timed."""
+    """The forecast from timed runs; None without any."""
     if not runs:
         return None
     volume = spread([r.total_bytes for r in runs])
@@ -230,7 +229,7 @@ def _perf_by(runs: Sequence[Behaviour], key: Callable[[Behaviour], Key]) -> dict
 
 
 def _of(operation: Literal["reads", "writes"], name: str) -> Callable[[Behaviour], float | None]:
-    """A function for a size of a run's reads or writes; None if it has none."""
+    """A function that returns the common or mean size of a run's reads or writes; None without requests."""
 
     def read(run: Behaviour) -> float | None:
         part: RequestTotals | None = getattr(run, operation)

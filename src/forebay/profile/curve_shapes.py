@@ -1,4 +1,4 @@
-"""The four shapes of b(n), and one curve to stand for all applications of a shape."""
+"""The four shapes of b(n), and one curve that represents all applications of a shape."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -11,8 +11,8 @@ from forebay.model.curve import Curve
 # How far below its maximum a curve may be and still count as high. A point of a curve is a median over repetitions, so
 # the error of that median is the measure. In the 756 points that FORGE measured at MareNostrum, with about five
 # repetitions each, the repetitions spread over 0.34 of their median (max - min; their standard deviation is 0.14), and
-# the error of the median is 0.086 (bootstrap); each figure is the median over the points. Of the 189 curves, a tenth
-# makes 84 peak, 83 ascent, 20 descent, 2 neutral; a fifth would make 48, 96, 33, 12.
+# the error of the median is 0.086 (bootstrap); each figure is the median over the points. With a tenth, 84 of
+# the 189 curves are peak, 83 ascent, 20 descent and 2 neutral; with a fifth, 48, 96, 33 and 12.
 TOLERANCE = 0.1
 
 
@@ -26,9 +26,9 @@ class Shape(StrEnum):
 
 
 def classify(curve: Curve, tolerance: float = TOLERANCE) -> Shape:
-    """The shape of a curve, by whether its ends reach its maximum, within `tolerance`.
+    """The shape of a curve: it depends on which ends reach its maximum, within `tolerance`.
 
-    The paper groups its curves without saying how. Only the ends count here: a dip between two high ends is neutral.
+    The paper does not say how it groups its curves. Only the ends count here: a dip between two high ends is neutral.
 
     >>> classify(Curve.of({1: 60.0, 2: 100.0, 4: 80.0}))
     <Shape.PEAK: 'peak'>
@@ -58,17 +58,17 @@ def class_curves(curves: Mapping[str, Curve], degree: int = 3) -> dict[Shape, Cu
 
 
 def estimate_by_class(curve: Curve, classes: Mapping[Shape, Curve]) -> Curve:
-    """The curve of an application as estimated from its class and one measurement.
+    """Estimate the curve of an application from its class and one measurement.
 
-    It is the class's curve at the application's counts, scaled to agree with its first point (bytes per second), which
-    is b(1) if the curve starts at 1. Between the class's counts it is a straight line, beyond them its last value.
+    The estimate is the class's curve at the application's counts, scaled to its first point (bytes per second), which
+    is b(1) if the curve starts at 1. Between the class's counts it is a straight line, beyond them the last value.
 
     >>> estimate_by_class(Curve.of({1: 50.0, 4: 60.0}), {Shape.ASCENT: Curve.of({1: 0.25, 2: 0.5, 4: 1.0})}).bandwidths
     (50.0, 200.0)
     """
     shape = classify(curve)
     if shape not in classes:
-        raise ValueError(f"no class curve for {shape}; there are: {', '.join(classes) or 'none'}")
+        raise ValueError(f"no class curve for {shape}; classes with a curve: {', '.join(classes) or 'none'}")
     class_curve = classes[shape]
     shares = np.interp(curve.counts, class_curve.counts, class_curve.bandwidths)
     return Curve(curve.counts, tuple((curve.bandwidths[0] * (shares / shares[0])).tolist()))
@@ -77,7 +77,7 @@ def estimate_by_class(curve: Curve, classes: Mapping[Shape, Curve]) -> Curve:
 def _regression(curves: Sequence[Curve], degree: int) -> Curve:
     """Least squares over the points of all `curves`, evaluated at the counts that any of them measured.
 
-    Only there: a cubic through the means on 1, 2, 4 and 8 targets overshoots between 4 and 8.
+    Other counts are left out: a cubic through the means on 1, 2, 4 and 8 targets overshoots between 4 and 8.
     """
     ns = np.concatenate([curve.counts for curve in curves])
     shares = np.concatenate([np.array(curve.bandwidths) / max(curve.bandwidths) for curve in curves])

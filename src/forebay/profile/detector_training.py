@@ -1,4 +1,4 @@
-"""Training of the pattern detector, the only module that needs scikit-learn."""
+"""Trains the pattern detector. Only this module needs scikit-learn."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,20 +24,20 @@ from forebay.profile.pattern_detector import (
 
 Labelled = Sequence[tuple[Observation, str]]
 Document = dict[str, Any]
-"""What `parse_detector` reads, with the recipe and results of the training."""
+"""The input of `parse_detector`, with the recipe and the results of the training."""
 TEST_SHARE = 0.3
 # Bez et al. 2019, section 5.1: batches of 32 and a rate of 0.001; Adam stands for RMSProp, which scikit-learn lacks.
 _NEURONS, _BATCH, _RATE = 5, 32, 0.001
 _DEPTH = 5
-_STARTS = 3  # so small a network may start badly: the one with the smallest training loss is kept
+_STARTS = 3  # a small network may start badly: the one with the smallest training loss is kept
 
 
 def train(
     data: Labelled, held_out: Labelled, *, recipe: Mapping[str, object], seed: int = 0, epochs: int = 50
 ) -> Document:
-    """The document of a detector trained on `data`, of which 30 % are reserved for testing.
+    """Train a detector on `data`, of which 30 % are reserved for testing; returns its document.
 
-    `held_out` has periods with other files, requests and processes than `data`: the classifier that is better on it
+    `held_out` has periods with other files, requests and processes than `data`. The classifier that does better on it
     becomes the default. Confusion matrices have a row for each detected and a column for each true class.
     """
     rows, classes = _rows(data, "data")
@@ -72,7 +72,7 @@ def fit_network(rows: Floats, classes: Ints, seed: int, epochs: int) -> tuple[An
             random_state=seed + start,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about more epochs
+            warnings.simplefilter("ignore")  # it suggests more epochs
             network.fit(transform.transform(rows), classes)
         best = network if best is None or network.loss_ < best.loss_ else best
     return transform, best
@@ -86,7 +86,7 @@ def fit_tree(rows: Floats, classes: Ints, seed: int) -> Any:
 
 
 def network_numbers(transform: Any, network: Any) -> Document:
-    """What is needed to use them without scikit-learn."""
+    """The numbers of transform and network, to use them without scikit-learn."""
     (hidden, output), (hidden_bias, output_bias) = network.coefs_, network.intercepts_
     arrays = {
         "powers": transform.lambdas_,
@@ -101,7 +101,7 @@ def network_numbers(transform: Any, network: Any) -> Document:
 
 
 def tree_numbers(classifier: Any) -> Document:
-    """What is needed to use it without scikit-learn."""
+    """The numbers of the tree, to use it without scikit-learn."""
     tree = classifier.tree_
     arrays = {
         "feature": tree.feature,
@@ -114,7 +114,7 @@ def tree_numbers(classifier: Any) -> Document:
 
 
 def _evaluate(document: Document, sets: Mapping[str, tuple[Floats, Ints]]) -> Document:
-    """The document with results, and with the better classifier as the default; of equals, the paper's."""
+    """Add results to the document, and make the better classifier the default; of equals, the paper's."""
     trained = parse_detector(document, "training")
     kinds: tuple[Classifier, ...] = ("network", "tree")
     results = {by: {name: _result(trained, by, *rows) for name, rows in sets.items()} for by in kinds}
@@ -134,7 +134,7 @@ def _rows(data: Labelled, name: str) -> tuple[Floats, Ints]:
     """Features and the indices of classes; each class must occur."""
     data = [(period, label) for period, label in data if period.requests]
     for label in sorted({label for _, label in data} - set(PATTERNS)):
-        raise BadInput(name, f"unknown access pattern {label!r}; there are: {', '.join(PATTERNS)}")
+        raise BadInput(name, f"unknown access pattern {label!r}; use one of: {', '.join(PATTERNS)}")
     for label in PATTERNS:
         if sum(label == other for _, other in data) < 2:
             raise BadInput(name, f"needs at least two periods with requests of pattern {label}")
@@ -142,7 +142,7 @@ def _rows(data: Labelled, name: str) -> tuple[Floats, Ints]:
 
 
 def _split(classes: Ints, seed: int) -> tuple[Ints, Ints]:
-    """Indices for training and testing: 30 % of each class are for testing, and at least one of each for both."""
+    """Split indices into training and testing: 30 % of each class are for testing, and both have at least one."""
     rng = np.random.default_rng(seed)
     places = [rng.permutation(np.flatnonzero(classes == number)) for number in range(len(PATTERNS))]
     cuts = [min(max(round(TEST_SHARE * of_class.size), 1), of_class.size - 1) for of_class in places]

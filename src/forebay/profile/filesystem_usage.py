@@ -1,4 +1,4 @@
-"""How a machine's file system is used, over all runs: the tables of Kim et al. 2022 (DCA-IO), Section 3."""
+"""Use of a machine's file system over all runs: the tables of Kim et al. 2022 (DCA-IO), Section 3."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from forebay.model.layout import DEFAULT_SIZE
 
 DEFAULT_COUNT = 1
 PAPER_BINS = 9
-"""1, 2, 3-4, ... 129-256 are always shown; larger ones only if they have runs."""
+"""The bins 1, 2, 3-4, ... 129-256 are always shown; larger ones only if they have runs."""
 
 
 class Bin(NamedTuple):
@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Shares are of the runs or requests for which the value is known; None if there are none.
+    """Use of the file system. Shares are of the runs or requests with a known value; None without any.
 
     `default_count` is the share of runs on one OST, `default_size` of those with 1 MiB stripes, `default_both` of those
     with both. `default_layout` is the share whose files have one stripe of 1 MiB each, on any number of OSTs.
@@ -95,7 +95,7 @@ def _bounds(number: int) -> tuple[int, int]:
 def _bins(
     sums: Sequence[LayoutSums], bounds: Callable[[LayoutSums], tuple[int, int]], shown: Iterable[tuple[int, int]] = ()
 ) -> tuple[Bin, ...]:
-    """The runs by the bounds of their bins, ascending; those `shown` exist even without runs."""
+    """Count runs by the bounds of their bins, ascending; bins in `shown` exist even without runs."""
     runs = Counter(dict.fromkeys(shown, 0))
     for s in sums:
         runs[bounds(s)] += s.runs

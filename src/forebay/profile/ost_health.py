@@ -1,18 +1,18 @@
-"""Which OST is sick: slower than the others in the same runs, too often or too clearly to be chance.
+"""Finds sick OSTs: those slower than the others in the same runs, too often or too clearly for chance.
 
-OSTs are compared within a run only: an OST's slowness in a run is its seconds per byte over the median of the run's
-OSTs on the same file system, so that large and small, busy and quiet runs weigh the same. A run counts if at least
-four OSTs can be compared in it and they differ (one file striped over all of them gives the same for each).
+OSTs are only compared within a run. The slowness of an OST in a run is its seconds per byte relative to the median OST
+of the run on the same file system, so that large and small, busy and quiet runs weigh the same. A run counts if at
+least four OSTs can be compared in it and they differ (one file striped over all of them gives the same for each).
 
-An OST was *slow* in a run if it took at least twice the median, and the logarithm of its slowness is at least five
+An OST is *slow* in a run if it takes at least twice the median, and the logarithm of its slowness is at least five
 robust standard deviations of that run's OSTs (1.4826 times the median of the absolute logarithms, at least 10 %).
 
 It is *sick* if one of these holds:
-- it was compared in five runs or more, slow in at least a quarter of them, and by a binomial test more often than the
+- it is compared in at least five runs, slow in at least a quarter of them, and by a binomial test more often than the
   other OSTs, at 1 % divided by the number of OSTs (Bonferroni);
-- it was compared in fewer runs, but slow for at least 30 files and a quarter of those compared.
+- it is compared in fewer runs, but slow for at least 30 files and a quarter of the compared files.
 
-With fewer than five runs and fewer than 30 files there is *too little data*.
+With fewer than five runs and fewer than 30 files, the verdict is *too little data*.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,10 +42,10 @@ ERROR = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OstHealth(OstSums):
-    """One OST: what runs did on it, and how it compares with others.
+    """One OST: the sums over its runs, and how it compares with others.
 
-    `slowness` is the median over `compared_runs` (None if there are none), `worst_slowness` the maximum, and `p_value`
-    the probability of so many slow runs if it were like the others.
+    `slowness` is the median over `compared_runs` (None without any), `worst_slowness` the maximum, and `p_value` the
+    probability of at least this many slow runs if it were like the others.
     """
 
     compared_runs: int
@@ -60,14 +60,14 @@ class OstHealth(OstSums):
 
 
 def rank_osts(filesystems: Iterable[tuple[Sequence[OstSums], Observations]]) -> list[OstHealth]:
-    """The OSTs of all file systems, each compared with those of its own, the worst first."""
+    """Compare the OSTs of each file system with each other; returns the OSTs of all, worst first."""
     healths = [health for sums, observed in filesystems for health in ost_health(sums, observed)]
     return sorted(healths, key=_worst_first)
 
 
 def ost_health(sums: Sequence[OstSums], observed: Observations) -> list[OstHealth]:
-    """Every OST of one file system, the worst first; `observed` as `OBSERVED`, ordered by run."""
-    compared = observed[comparable(observed)]
+    """Judge every OST of one file system, worst first; `observed` has `OBSERVATION` records, ordered by run."""
+    compared = observed[is_comparable(observed)]
     slow = was_slow(compared)
     by_ost = np.argsort(compared["ost"], kind="stable")
     compared, slow = compared[by_ost], slow[by_ost]
@@ -83,8 +83,8 @@ def _worst_first(health: OstHealth) -> tuple[object, ...]:
     return health.verdict != "sick", -(health.slowness or 0.0), health.filesystem, health.ost
 
 
-def comparable(observed: Observations) -> Bools:
-    """Which observations are from runs that count."""
+def is_comparable(observed: Observations) -> Bools:
+    """A mask of the observations from runs that count."""
     if not observed.size:
         return np.zeros(0, dtype=bool)
     known = np.isfinite(observed["slowness"]) & (observed["slowness"] > 0)
@@ -97,7 +97,7 @@ def comparable(observed: Observations) -> Bools:
 
 
 def was_slow(compared: Observations) -> Bools:
-    """Which observations stand out in their run."""
+    """A mask of the observations that stand out in their run."""
     if not compared.size:
         return np.zeros(0, dtype=bool)
     away = np.log(compared["slowness"])
@@ -108,7 +108,7 @@ def was_slow(compared: Observations) -> Bools:
 
 
 def _groups(ordered: Ints) -> tuple[Ints, Ints]:
-    """Where each group of equal values begins, and each value's group."""
+    """The index at which each group of equal values starts, and the group of each value."""
     begins = np.append(True, np.diff(ordered) != 0)
     return np.flatnonzero(begins), np.cumsum(begins) - 1
 
@@ -123,12 +123,12 @@ def _medians(values: Floats, first: Ints, of: Ints) -> Floats:
 def _judge(sums: OstSums, compared: Observations, slow: Bools, others: tuple[int, int], number: int) -> OstHealth:
     runs, slow_runs = compared.size, int(slow.sum())
     files, slow_files = int(compared["files"].sum()), int(compared["files"][slow].sum())
-    rate = (others[0] + 1) / (others[1] + 2)  # Laplace: never 0, however few runs there are
+    rate = (others[0] + 1) / (others[1] + 2)  # Laplace's rule, so that it is never 0
     chance = _at_least(slow_runs, runs, rate) if runs else None
     if runs >= LEAST_RUNS:
         sick = slow_runs >= LEAST_SHARE * runs and chance is not None and chance < ERROR / number
         usual = 100 * others[0] / max(others[1], 1)
-        because = f"slow in {slow_runs} of {runs} runs, the others in {usual:.2f} % of theirs"
+        because = f"slow in {slow_runs} of {runs} runs; others in {usual:.2f} % of theirs"
     else:
         sick = slow_files >= LEAST_FILES and slow_files >= LEAST_SHARE * files
         because = f"slow for {slow_files} of {files} files in {runs} {'run' if runs == 1 else 'runs'}"
@@ -148,7 +148,7 @@ def _judge(sums: OstSums, compared: Observations, slow: Bools, others: tuple[int
 
 
 def _at_least(slow: int, runs: int, rate: float) -> float:
-    """The probability of `slow` or more of `runs` at this rate."""
+    """The probability of at least `slow` slow runs among `runs` at this rate."""
     from scipy.special import bdtrc
 
     return float(bdtrc(slow - 1, runs, rate)) if slow else 1.0

@@ -1,6 +1,6 @@
-"""Detecting the access pattern of a period at an I/O node (Bez et al. 2019, section 5).
+"""Detects the access pattern of a period at an I/O node (Bez et al. 2019, section 5).
 
-Two classifiers, trained by `detector_training` and read from one JSON document: a network of five features, five
+`detector_training` trains two classifiers and writes them into one JSON document: a network of five features, five
 hidden neurons and three classes, and a decision tree of depth five. Neither needs scikit-learn here.
 """
 
@@ -20,7 +20,7 @@ from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
 
 FEATURES = ("files", "smallest", "mean", "largest", "spread")
-"""Fields of an `Observation`. The paper uses the distance between requests in bytes, which depends on file sizes."""
+"""Fields of an `Observation`. The paper has the distance in bytes in place of `spread`; it depends on file sizes."""
 VERSION = 1
 _NETWORK = {
     **dict.fromkeys(("powers", "centre", "scale"), "features"),
@@ -32,7 +32,7 @@ _NETWORK = {
 """The network's arrays with the names of their dimensions: a Yeo-Johnson transform of each feature, centred and scaled;
 then two layers, the first with ReLU."""
 _TREE = {**dict.fromkeys(("left", "right", "feature", "threshold"), "nodes"), "shares": "nodes classes"}
-"""The tree's: from node 0 to `left` if the feature is at most the threshold, else to `right`; -1 for both is a leaf."""
+"""The tree's arrays. From node 0, go `left` if the feature is at most the threshold, else `right`; a leaf has -1."""
 Classifier = Literal["network", "tree"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Detector:
-    """Both classifiers, which of them is used, and the document that they were read from."""
+    """Both classifiers, the default one, and the document that they come from."""
 
     network: Mapping[str, Floats]
     tree: Mapping[str, Floats]
@@ -49,7 +49,7 @@ class Detector:
 
 
 def detect_pattern(observed: Observation, detector: Detector | None = None) -> str | None:
-    """One of PATTERNS; None without requests.
+    """The detected pattern, one of PATTERNS; None without requests.
 
     >>> detect_pattern(Observation(seconds=1.0))
     """
@@ -65,13 +65,13 @@ def features(periods: Iterable[Observation]) -> Floats:
 
 
 def classify(rows: Floats, detector: Detector, by: Classifier | None = None) -> NDArray[np.intp]:
-    """The index in PATTERNS of the most likely class for each row of features, the first of several."""
+    """The index in PATTERNS of the most likely class for each row of features; of equals, the first."""
     most_likely: NDArray[np.intp] = np.argmax(likelihoods(rows, detector, by), axis=1)
     return most_likely
 
 
 def likelihoods(rows: Floats, detector: Detector, by: Classifier | None = None) -> Floats:
-    """A column for each class and a row for each row of features."""
+    """The likelihood of each class (a column) for each row of features."""
     if (by or detector.default) == "tree":
         return _by_tree(detector.tree, rows)
     return _by_network(detector.network, rows)
@@ -87,7 +87,7 @@ def _by_network(network: Mapping[str, Floats], rows: Floats) -> Floats:
 
 
 def yeo_johnson(rows: Floats, powers: Floats) -> Floats:
-    """Each column transformed by its power towards a normal distribution (Yeo and Johnson 2000); none is negative.
+    """Transform each column by its power towards a normal distribution (Yeo and Johnson 2000); values are 0 or more.
 
     >>> yeo_johnson(np.array([[0.0, 3.0]]), np.array([0.0, 0.5])).round(6).tolist()
     [[0.0, 2.0]]
@@ -101,7 +101,7 @@ def yeo_johnson(rows: Floats, powers: Floats) -> Floats:
 
 
 def _by_tree(tree: Mapping[str, Any], rows: Floats) -> Floats:
-    # Trees are trained in single precision, and a value must fall on the same side here.
+    # Training uses single precision, and a value must fall on the same side here.
     given = rows.astype(np.float32)
     at = np.zeros(len(rows), dtype=np.int64)
     numbers = np.arange(len(rows))
@@ -120,7 +120,7 @@ def shipped_detector() -> Detector:
 
 
 def read_detector(path: Path) -> Detector:
-    """The detector in a file of `forebay forward train`."""
+    """Read a detector from a file of `forebay forward train`."""
     try:
         return parse_detector(json.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
@@ -130,7 +130,7 @@ def read_detector(path: Path) -> Detector:
 
 
 def parse_detector(document: object, where: str) -> Detector:
-    """The detector in a document of `detector_training`; errors say `where` it is from."""
+    """Check a document of `detector_training`; errors name its origin, `where`."""
     if not isinstance(document, dict):
         raise BadInput(where, "must be a JSON object")
     for key, value in (("version", VERSION), ("classes", list(PATTERNS)), ("features", list(FEATURES))):
@@ -142,7 +142,7 @@ def parse_detector(document: object, where: str) -> Detector:
     _require(network["scale"] > 0, f"{where}: network.scale")
     tree = _parse_arrays(document.get("tree"), f"{where}: tree", _TREE)
     left, right, nodes = tree["left"], tree["right"], tree["left"].size
-    # A child comes after its parent, so that every path down ends.
+    # A child must come after its parent, so that every path ends.
     later = (np.minimum(left, right) > np.arange(nodes)) & (np.maximum(left, right) < nodes)
     if not nodes or not (later | ((left == -1) & (right == -1))).all():
         raise BadInput(f"{where}: tree", "left and right must be later nodes, or both -1")
@@ -173,4 +173,4 @@ def _parse_arrays(table: object, where: str, shapes: Mapping[str, str]) -> dict[
 
 def _require(good: ArrayLike, where: str) -> None:
     if not np.all(good):
-        raise BadInput(where, "has impossible numbers, or the wrong number of them")
+        raise BadInput(where, "has impossible values or the wrong number of values; train the detector again")

@@ -1,8 +1,8 @@
-"""Watching the requests at an I/O node, and summing up each period.
+"""Watches the requests at an I/O node, and sums up each period.
 
 A watch is one array of whole numbers, so that an I/O node in Python and a compiled simulation use the same kernels. It
-has the sums of the period, then the state of each file, then the files of the period. Times are nanoseconds from the
-caller; sizes and distances are bytes.
+holds the sums of the period, then the state of each file, then the files of the period. The caller gives times in
+nanoseconds; sizes and distances are bytes.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ import numpy as np
 from forebay.model.kernels import Array, kernel
 from forebay.model.observation import Observation
 
-_FILES, _BEGAN, _PERIOD, _SEEN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)
+_FILES, _BEGAN, _PERIOD, _USED, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN, _SMALLEST, _LARGEST = range(10)
 _DISTANCE, _PAIRS, _HERE, _CHANGED, _LOAD, _BUSY, _HEAD = range(10, 17)
-# Of each file: the end of its last request (-1: none yet), the extent of all its requests, the sum of the period's
+# For each file: the end of its last request (-1: none yet), the extent of all its requests, the sum of the period's
 # distances, and the last period with a request.
 _END, _LOW, _HIGH, _WAY, _IN_PERIOD, _EACH = range(6)
 _MOST = np.iinfo(np.int64).max
@@ -35,10 +35,9 @@ def new_watch(files: int, now: int = 0) -> Array:
 def end_period(
     watch: Array, now: int, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
 ) -> Observation:
-    """End the period, begin the next one, and return what was observed.
+    """End the period, begin the next one, and return the observation.
 
-    `depths` are the requests that wait for each server, `clients` and `processes` those that are connected; they are
-    copied from the caller.
+    It copies `depths`, the number of requests that wait for each server, and the connected `clients` and `processes`.
     """
     row = np.zeros(len(TALLY))
     seconds = max(now - int(watch[_BEGAN]), 1) / 1e9
@@ -65,8 +64,8 @@ def observe(watch: Array, now: int, file: int, offset: int, size: int, write: in
     at = _HEAD + file * _EACH
     if watch[at + _IN_PERIOD] != watch[_PERIOD]:
         watch[at + _IN_PERIOD], watch[at + _WAY] = watch[_PERIOD], 0
-        watch[_HEAD + watch[_FILES] * _EACH + watch[_SEEN]] = file
-        watch[_SEEN] += 1
+        watch[_HEAD + watch[_FILES] * _EACH + watch[_USED]] = file
+        watch[_USED] += 1
     if watch[at + _END] < 0:
         watch[at + _LOW], watch[at + _HIGH] = offset, offset + size
     else:
@@ -88,7 +87,7 @@ def finish(watch: Array, now: int) -> None:
 
 @kernel
 def forget(watch: Array, file: int) -> None:
-    """Give the number to another file; the old one no longer counts for the `spread` of the period."""
+    """Reset a file number for another file; the old file no longer counts in the `spread` of the period."""
     at = _HEAD + file * _EACH
     watch[at + _END], watch[at + _LOW], watch[at + _HIGH], watch[at + _WAY] = -1, 0, 0, 0
 
@@ -99,13 +98,13 @@ def tally(watch: Array, now: int, row: Array) -> None:
     _pass(watch, now, 0)
     requests, pairs = watch[_READS] + watch[_WRITES], max(watch[_PAIRS], 1)
     seconds = max(now - watch[_BEGAN], 1)
-    row[0], row[1], row[2] = watch[_SEEN], watch[_READS], watch[_WRITES]
+    row[0], row[1], row[2] = watch[_USED], watch[_READS], watch[_WRITES]
     row[3], row[4] = watch[_BYTES_READ], watch[_BYTES_WRITTEN]
     row[5], row[7] = watch[_SMALLEST] if requests else 0, watch[_LARGEST]
     row[6] = (watch[_BYTES_READ] + watch[_BYTES_WRITTEN]) / max(requests, 1)
     row[8], row[9] = watch[_DISTANCE] / pairs, _shares(watch) / pairs
     row[10], row[11] = watch[_LOAD] / seconds, watch[_BUSY] / seconds
-    watch[_SEEN : _PAIRS + 1] = 0
+    watch[_USED : _PAIRS + 1] = 0
     watch[_LOAD], watch[_BUSY], watch[_SMALLEST] = 0, 0, _MOST
     watch[_BEGAN] = now
     watch[_PERIOD] += 1
@@ -115,7 +114,7 @@ def tally(watch: Array, now: int, row: Array) -> None:
 def _shares(watch: Array) -> float:
     """The sum of the period's distances, each as a share of its file's extent."""
     total, first = 0.0, _HEAD + watch[_FILES] * _EACH
-    for i in range(first, first + watch[_SEEN]):
+    for i in range(first, first + watch[_USED]):
         at = _HEAD + watch[i] * _EACH
         total += watch[at + _WAY] / max(watch[at + _HIGH] - watch[at + _LOW], 1)
     return total
@@ -123,7 +122,7 @@ def _shares(watch: Array) -> float:
 
 @kernel
 def _pass(watch: Array, now: int, more: int) -> None:
-    """Count the time since the last change, then add `more` requests."""
+    """Add the time since the last change to load and busy time, then `more` requests."""
     passed, here = max(now - watch[_CHANGED], 0), watch[_HERE]
     watch[_LOAD] += here * passed
     watch[_BUSY] += passed if here > 0 else 0

@@ -1,4 +1,4 @@
-"""Synthetic bandwidth curves for studies, in place of measured ones; `synthetic_curves.toml` says why they are so."""
+"""Draws synthetic bandwidth curves for studies; `synthetic_curves.toml` explains their parameters."""
 
 import tomllib
 from collections import Counter
@@ -25,9 +25,9 @@ _MIB = 2**20
 def synthetic_curves(kind: Kind, count: int, rng: np.random.Generator) -> Curves:
     """`count` curves like those of I/O nodes (1, 2, 4 and 8) or of OSTs (1 to 8), bytes per second.
 
-    The classes' parts of the set are fixed, and only the curves are drawn: of 189 I/O-node curves 83 are ascent, 84
-    peak, 20 descent, 2 neutral, as measured; of 301 OST curves 196 are ascent, 45 peak, 45 neutral, 15 descent, as
-    assumed. Every curve is of the class that its name says.
+    The share of each class is fixed, and only the curves are drawn: of 189 I/O-node curves, 83 are ascent, 84 peak, 20
+    descent and 2 neutral, as measured; of 301 OST curves, 196 are ascent, 45 peak, 45 neutral and 15 descent, as
+    assumed. The name of a curve starts with its class.
 
     >>> synthetic_curves("osts", 301, np.random.default_rng(1)).by_name["peak-007"].counts
     (1, 2, 3, 4, 5, 6, 7, 8)
@@ -47,7 +47,7 @@ def synthetic_curves(kind: Kind, count: int, rng: np.random.Generator) -> Curves
 
 
 def _draw(family: Mapping[str, Any], counts: tuple[int, ...], noise: float, rng: np.random.Generator) -> Curve:
-    """One curve of the family's class; what noise turns into another class is drawn anew."""
+    """Draw a curve of the family's class; draw again if noise turns it into another class."""
     gaps = np.diff(np.log(counts))
     while True:
         slopes = np.array(family["exponents"]) + rng.normal(0.0, family["tilt"])
@@ -59,7 +59,7 @@ def _draw(family: Mapping[str, Any], counts: tuple[int, ...], noise: float, rng:
 
 
 def apportion(count: int, weights: Sequence[int]) -> list[int]:
-    """`count` divided by `weights` into whole parts, the largest remainders rounded up; ties to the first."""
+    """Divide `count` by `weights` into whole parts: the largest remainders are rounded up, the first of equals."""
     total = sum(weights)
     parts = [count * weight // total for weight in weights]
     by_remainder = sorted(range(len(weights)), key=lambda i: -(count * weights[i] % total))

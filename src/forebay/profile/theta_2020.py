@@ -1,8 +1,8 @@
 """A synthetic year of requests for burst-buffer space, like that of Theta (Argonne) in 2020.
 
-The year that the StorAlloc paper replays isn't public. Its published results show how many requests of each size there
-are, their volumes and durations, and what is refused and what fails on 256 platforms. The requests drawn here agree
-with them, in the totals exactly, in the rest closely.
+The year that the StorAlloc paper replays is not public. Its published results have the number of requests of each size,
+their volumes and durations, and the shares that are refused or fail on 256 platforms. The requests drawn here have
+exactly the same totals, and come close to the other figures.
 """
 
 from typing import NamedTuple
@@ -18,13 +18,13 @@ FIRST_START = 1_577_931_378  # 2 January 2020
 SPAN = 31_515_560  # seconds from the first start to the last end
 
 _GB = 10**9
-_PART = 200  # GB; StorAlloc splits above this, and all classes of size are multiples of it
+_PART = 200  # GB; StorAlloc splits larger requests, and the size classes are multiples of it
 _SHORTEST, _LONGEST = 60.0, 86_000.0  # seconds; under a day
-_ROUNDS = 20  # of scaling and cutting off
+_ROUNDS = 20  # of scaling and clipping
 
 
 class _Class(NamedTuple):
-    """Requests of `least` to `most` whole parts and a rest, which is `rest` GB on average.
+    """Requests of `least` to `most` whole parts and a remainder of `rest` GB on average.
 
     `gigabytes` is their total, each rounded up. `seconds` is their mean duration, weighted by size,
     and `spread` the standard deviation of the duration's logarithm. They come in sets of
@@ -43,36 +43,36 @@ class _Class(NamedTuple):
     within: float
 
 
-# Requests, gigabytes and seconds are the year's own; so is the number of parts that all of these
-# classes make, 8,032, which gives `rest`. The other figures were searched for: with them the
-# shares of StorAlloc's 256 runs come out nearest to the published ones.
+# Requests, gigabytes and seconds are published, and so is the number of parts of all these classes,
+# 8,032, which gives `rest`. The other figures are the result of a search: with them, the shares of
+# StorAlloc's 256 runs come nearest to the published ones.
 _MEDIUM = _Class(419, 217_456, 128.25, 1, 4, 11_507, 0.97, _LONGEST, 14, 161_000)
 _LONG = _Class(237, 357_767, 128.25, 5, 9, 21_546, 1.05, _LONGEST, 14, 159_000)
 _SHORT = _Class(166, 368_689, 128.25, 10, 19, 2_145, 1.10, 5_400, 2, 100)
 _RARE = _Class(6, 35_473, 128.25, 20, 39, 15_370, 0.68, _LONGEST, 1, 0)
 _LARGE = _Class(45, 563_060, 100.0, 40, 109, 593, 0.70, _LONGEST, 0, 0)  # not in sets: see below
-_MEDIUM_MEAN = 19_546.0  # seconds, not weighted by size: the smaller, the longer
+_MEDIUM_MEAN = 19_546.0  # seconds, not weighted by size: smaller requests last longer
 
-# Up to one part. Most hold some megabytes, which count as 1 GB.
+# Requests of up to one part. Most are a few megabytes, which count as 1 GB.
 _SMALL, _SMALL_GIGABYTES = 23_128, 87_486
 _TINY = 21_028
 _UNROUNDED = 1_607_839  # GB of all requests before each is rounded up
 _SMALL_SECONDS, _SMALL_SPREAD, _SMALL_TOGETHER, _SMALL_WITHIN = 3_350.0, 1.6, 14, 20_000.0
-# Of the tiny ones, so many start in one minute, when others hold so many parts: with their own then 183 requests run
-# at once and, split, 206 parts, the most of the year. It is the one of so many moments that comes nearest.
+# An ensemble of tiny requests starts within one minute, when others hold about _ENSEMBLE_BESIDE parts (the best of
+# _ENSEMBLE_MOMENTS moments). Then 183 requests run at once, and split, 206 parts, the most of the year.
 _ENSEMBLE, _ENSEMBLE_BESIDE, _ENSEMBLE_MOMENTS = 176, 23, 400
 
 # Large requests come in sessions, `_BETWEEN` seconds from one to the next, when others hold some
-# space but not too much: a session has that of `_MOMENTS` moments to which `_QUIETER` are quieter.
+# space but not too much: of `_MOMENTS` moments, a session takes the one with `_QUIETER` quieter ones.
 _SESSIONS, _BETWEEN = 22, 15_600.0
 _MOMENTS, _QUIETER = 5, 3
-# Some of them don't come alone; which, goes by their place among all, from the largest down.
-_PEAK = ((3 / 45, 4 / 45), (29 / 45, 30 / 45))  # these two at once need more than ever else, in the quietest session
+# Some of them come with others. Their place among all, from the largest down, decides which.
+_PEAK = ((3 / 45, 4 / 45), (29 / 45, 30 / 45))  # together they need the most space of the year, in the quietest session
 _PAIRED = (39 / 45, 45 / 45)  # two of these at once
 _ATTENDED = (14 / 45, 22 / 45)  # while these run, short ones run one after the other
 _ATTENDANTS = 3
-# Which rest goes with which size decides who is refused when StorAlloc splits. Multiples of the
-# golden ratio spread the rests evenly over the sizes.
+# The pairing of remainders and sizes decides which requests StorAlloc refuses when it splits.
+# Multiples of the golden ratio spread the remainders evenly over the sizes.
 _GOLDEN, _OFFSET = (5**0.5 - 1) / 2, 0.76
 
 # Seconds between submission and start: the median and the standard deviation of the logarithm.
@@ -89,7 +89,7 @@ class _Drawn(NamedTuple):
 
 
 def theta_2020(rng: np.random.Generator, requests: int = REQUESTS) -> Requests:
-    """A year like Theta's 2020, in the order of submission; other numbers of `requests` take more or less than a year.
+    """Draw a year like Theta's 2020, in the order of submission; the time grows with the number of `requests`.
 
     >>> year = theta_2020(np.random.default_rng(1))
     >>> len(year), int((year.bytes > 8000 * 10**9).sum())
@@ -101,53 +101,53 @@ def theta_2020(rng: np.random.Generator, requests: int = REQUESTS) -> Requests:
     small, medium, long, short, rare, large = apportion(requests, [_SMALL, *(each.requests for each in classes)])
     span = round(SPAN * requests / REQUESTS)
 
-    whole, rest = _wholes_and_rests(_LARGE, large, rng)
+    whole, rest = _draw_wholes_and_rests(_LARGE, large, rng)
     ranks = np.argsort(np.argsort((np.arange(large) * _GOLDEN + _OFFSET) % 1))
     large_sizes = np.sort(_PART * whole + rest[ranks])[::-1]
-    large_durations = _large_durations(large_sizes, rng)
-    short_sizes = _sizes(_SHORT, short, rng)
+    large_durations = _draw_large_durations(large_sizes, rng)
+    short_sizes = _draw_sizes(_SHORT, short, rng)
     attended = large_durations[_in_range(large, _ATTENDED)]
     attendants, others = np.split(short_sizes, [_ATTENDANTS * attended.size])
-    # Attendants run one after the other in the second half of what they attend.
+    # Attendants run one after the other in the second half of the large request.
     attending = np.repeat(np.ceil(0.45 * attended / _ATTENDANTS), _ATTENDANTS)[: attendants.size]
     left = _SHORT.seconds * short_sizes.sum() - (attendants * attending).sum()
     alone = _join(
-        _medium(medium, span, rng),
-        _in_sets(_LONG, _sizes(_LONG, long, rng), span, rng),
-        _in_sets(_SHORT._replace(seconds=left / max(others.sum(), 1)), others, span, rng),
-        _in_sets(_RARE, _sizes(_RARE, rare, rng), span, rng),
+        _draw_medium(medium, span, rng),
+        _draw_sets(_LONG, _draw_sizes(_LONG, long, rng), span, rng),
+        _draw_sets(_SHORT._replace(seconds=left / max(others.sum(), 1)), others, span, rng),
+        _draw_sets(_RARE, _draw_sizes(_RARE, rare, rng), span, rng),
     )
-    sessions = _in_sessions(large_sizes, large_durations, alone, span, rng)
-    beside = _join(alone, sessions, _attend(sessions, attendants, attending, rng))
-    drawn = _join(_small(small, span, beside, rng), beside)
-    # The first to start does so at once, and the last to end ends with the time.
+    sessions = _draw_sessions(large_sizes, large_durations, alone, span, rng)
+    beside = _join(alone, sessions, _draw_attendants(sessions, attendants, attending, rng))
+    drawn = _join(_draw_small(small, span, beside, rng), beside)
+    # The first request starts at once, and the last one ends at the end of the time span.
     drawn.start[drawn.start.argmin()] = 0
     last = (drawn.start + drawn.duration).argmax()
     drawn.start[last] = max(span - drawn.duration[last], 0)
     return _as_requests(drawn, rng)
 
 
-def _sizes(kind: _Class, count: int, rng: np.random.Generator) -> Ints:
-    """So many sizes of the class in no order, GB."""
-    whole, rest = _wholes_and_rests(kind, count, rng)
+def _draw_sizes(kind: _Class, count: int, rng: np.random.Generator) -> Ints:
+    """Draw `count` sizes of the class in random order, GB."""
+    whole, rest = _draw_wholes_and_rests(kind, count, rng)
     return rng.permutation(_PART * whole + rng.permutation(rest))
 
 
-def _wholes_and_rests(kind: _Class, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """How many whole parts and what rests make up the class, both from the smallest up."""
+def _draw_wholes_and_rests(kind: _Class, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw the whole parts and the remainders (GB) of the class's sizes, both from the smallest up."""
     total = round(kind.gigabytes * count / kind.requests)
     lowest, highest = -(-(total - (_PART - 1) * count) // _PART), (total - count) // _PART
     wholes = min(max(round((total - kind.rest * count) / _PART), lowest), highest)
     rests = total - _PART * wholes
-    parts = _between(kind.least, kind.most + 1, wholes / max(count, 1) + 0.5, count, rng) - 0.5
-    beyond = _between(1, _PART, rests / max(count, 1), count, rng)
-    return _whole(parts, wholes, kind.least, kind.most), _whole(beyond, rests, 1, _PART - 1)
+    parts = _draw_between(kind.least, kind.most + 1, wholes / max(count, 1) + 0.5, count, rng) - 0.5
+    beyond = _draw_between(1, _PART, rests / max(count, 1), count, rng)
+    return _round_to_total(parts, wholes, kind.least, kind.most), _round_to_total(beyond, rests, 1, _PART - 1)
 
 
-def _between(least: float, most: float, mean: float, count: int, rng: np.random.Generator) -> Floats:
-    """Numbers from an exponential distribution cut off at both ends, evenly drawn, from the smallest up."""
+def _draw_between(least: float, most: float, mean: float, count: int, rng: np.random.Generator) -> Floats:
+    """Draw numbers evenly from a truncated exponential distribution, from the smallest up."""
     steep = _steepness((mean - least) / (most - least))
-    shares: Floats = -np.log1p(_even(count, rng) * np.expm1(-steep)) / steep
+    shares: Floats = -np.log1p(_draw_evenly(count, rng) * np.expm1(-steep)) / steep
     return least + (most - least) * shares
 
 
@@ -163,12 +163,12 @@ def _steepness(mean: float) -> float:
     return high
 
 
-def _even(count: int, rng: np.random.Generator) -> Floats:
+def _draw_evenly(count: int, rng: np.random.Generator) -> Floats:
     """One number in each of `count` equal parts of [0, 1), from the smallest up."""
     return (np.arange(count) + rng.random(count)) / max(count, 1)
 
 
-def _whole(numbers: Floats, total: int, least: int, most: int) -> Ints:
+def _round_to_total(numbers: Floats, total: int, least: int, most: int) -> Ints:
     """Whole numbers near the given ones with this total, the largest remainders rounded up."""
     whole = np.clip(np.floor(numbers), least, most).astype(np.int64)
     while numbers.size and (missing := int(total - whole.sum())):
@@ -188,8 +188,8 @@ def _scale(durations: Floats, weights: Ints, mean: float, longest: float) -> Flo
     return np.round(durations)
 
 
-def _large_durations(sizes: Ints, rng: np.random.Generator) -> Floats:
-    """The shortest ones are of those that have attendants."""
+def _draw_large_durations(sizes: Ints, rng: np.random.Generator) -> Floats:
+    """Draw the durations of large requests; those with attendants get the shortest."""
     drawn = np.sort(rng.lognormal(0, _LARGE.spread, sizes.size))
     attended = _in_range(sizes.size, _ATTENDED)
     others = np.setdiff1d(np.arange(sizes.size), attended)
@@ -198,14 +198,14 @@ def _large_durations(sizes: Ints, rng: np.random.Generator) -> Floats:
 
 
 def _in_range(count: int, places: tuple[float, float]) -> NDArray[np.intp]:
-    """Which of `count` have a place in this range, the first's being near 0 and the last's near 1."""
+    """The indices of `count` items whose places are in this range; the first's is near 0, the last's near 1."""
     place = (np.arange(count) + 0.5) / max(count, 1)
     return np.flatnonzero((place >= places[0]) & (place < places[1]))
 
 
-def _medium(count: int, span: int, rng: np.random.Generator) -> _Drawn:
-    """Medium requests: their durations fall with a power of their size, so that both means are met."""
-    sizes = _sizes(_MEDIUM, count, rng)
+def _draw_medium(count: int, span: int, rng: np.random.Generator) -> _Drawn:
+    """Draw medium requests; their durations fall with a power of their size, so that both means are met."""
+    sizes = _draw_sizes(_MEDIUM, count, rng)
     chance = rng.lognormal(0, _MEDIUM.spread, count)
     low, high = 0.0, 12.0
     durations = chance
@@ -216,34 +216,35 @@ def _medium(count: int, span: int, rng: np.random.Generator) -> _Drawn:
     return _place(sizes, durations, _set_starts(count, _MEDIUM.together, _MEDIUM.within, span, rng), span, rng)
 
 
-def _in_sets(kind: _Class, sizes: Ints, span: int, rng: np.random.Generator) -> _Drawn:
+def _draw_sets(kind: _Class, sizes: Ints, span: int, rng: np.random.Generator) -> _Drawn:
     starts = _set_starts(sizes.size, kind.together, kind.within, span, rng)
     durations = _scale(rng.lognormal(0, kind.spread, sizes.size), sizes, kind.seconds, kind.longest)
     return _place(sizes, durations, starts, span, rng)
 
 
 def _set_starts(count: int, together: int, within: float, span: int, rng: np.random.Generator) -> Floats:
-    """Starts of sets that are evenly spread over the time."""
+    """Draw the starts of sets, evenly spread over the time span."""
     sets = -(-count // together)
-    return np.repeat(span * rng.permutation(_even(sets, rng)), together)[:count] + within * rng.random(count)
+    return np.repeat(span * rng.permutation(_draw_evenly(sets, rng)), together)[:count] + within * rng.random(count)
 
 
 def _place(sizes: Ints, durations: Floats, starts: Floats, span: int, rng: np.random.Generator) -> _Drawn:
-    """Whoever would end after the end of time starts anew at its beginning."""
+    """Place requests in time; a start too late to end within the span wraps around to its beginning."""
     starts = np.floor(starts % np.maximum(span - durations, 1))
     return _Drawn(sizes, starts, durations, starts - _WAIT * rng.lognormal(0, _WAIT_SPREAD, sizes.size))
 
 
-def _small(count: int, span: int, beside: _Drawn, rng: np.random.Generator) -> _Drawn:
-    """The tiny ones come first; an ensemble of them starts in one minute, which none is shorter than."""
+def _draw_small(count: int, span: int, beside: _Drawn, rng: np.random.Generator) -> _Drawn:
+    """Draw small requests, the tiny ones first. An ensemble of these starts within a minute, and none is shorter."""
     tiny = round(_TINY * count / _SMALL)
     total = round(_SMALL_GIGABYTES * count / _SMALL) - tiny
-    others = _whole(_between(2, _PART, total / max(count - tiny, 1), count - tiny, rng), total, 2, _PART - 1)
+    drawn = _draw_between(2, _PART, total / max(count - tiny, 1), count - tiny, rng)
+    others = _round_to_total(drawn, total, 2, _PART - 1)
     sizes = np.concatenate((np.ones(tiny, np.int64), rng.permutation(others)))
     durations = rng.lognormal(0, _SMALL_SPREAD, count)
     durations = _scale(durations, np.ones(count, np.int64), _SMALL_SECONDS, _LONGEST)
     starts = _set_starts(count, _SMALL_TOGETHER, _SMALL_WITHIN, span, rng)
-    # An ensemble starts in each of equal parts of the time, when others hold the wanted number of parts.
+    # An ensemble starts in each of equal parts of the span, when others hold the wanted number of parts.
     ensembles = round(count / _SMALL)
     moments = span / max(ensembles, 1) * (np.arange(ensembles)[:, None] + rng.random((ensembles, _ENSEMBLE_MOMENTS)))
     parts = beside._replace(gigabytes=-(-beside.gigabytes // _PART))
@@ -253,8 +254,8 @@ def _small(count: int, span: int, beside: _Drawn, rng: np.random.Generator) -> _
     return _place(sizes, durations, starts, span, rng)
 
 
-def _in_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng: np.random.Generator) -> _Drawn:
-    """Large requests, some of which come with another."""
+def _draw_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng: np.random.Generator) -> _Drawn:
+    """Draw large requests, some of which come with another."""
     count = sizes.size
     sessions = max(round(_SESSIONS * count / _LARGE.requests), 1)
     peaks = list(zip(*(_in_range(count, places) for places in _PEAK), strict=False))
@@ -274,7 +275,7 @@ def _in_sessions(sizes: Ints, durations: Floats, others: _Drawn, span: int, rng:
 
 
 def _session_starts(sessions: int, turns: int, others: _Drawn, span: int, rng: np.random.Generator) -> Floats:
-    """One moment in each of `sessions` equal parts of the time, those at which others hold least first."""
+    """Choose a moment in each of `sessions` equal parts of the span, those at which others hold least first."""
     within = (np.arange(_MOMENTS) + rng.random((sessions, _MOMENTS))) / _MOMENTS
     moments = span / sessions * (np.arange(sessions)[:, None] + 0.02 + 0.94 * within)
     held = _count_held(others, moments[:, :, None] + _BETWEEN * np.arange(turns)).max(axis=2, initial=0)
@@ -283,7 +284,7 @@ def _session_starts(sessions: int, turns: int, others: _Drawn, span: int, rng: n
 
 
 def _count_held(by: _Drawn, moments: Floats) -> Ints:
-    """How many gigabytes are held at these moments."""
+    """The gigabytes held at these moments."""
     level = np.zeros(moments.shape, np.int64)
     for times, sign in ((by.start, 1), (by.start + by.duration, -1)):
         order = np.argsort(times)
@@ -292,8 +293,8 @@ def _count_held(by: _Drawn, moments: Floats) -> Ints:
     return level
 
 
-def _attend(large: _Drawn, sizes: Ints, durations: Floats, rng: np.random.Generator) -> _Drawn:
-    """Short requests that run while a large one does, submitted shortly before it."""
+def _draw_attendants(large: _Drawn, sizes: Ints, durations: Floats, rng: np.random.Generator) -> _Drawn:
+    """Draw short requests that run during a large one and are submitted shortly before it."""
     hosts = np.repeat(_in_range(large.start.size, _ATTENDED), _ATTENDANTS)[: sizes.size]
     turn = np.arange(sizes.size) % _ATTENDANTS + 0.1 * rng.random(sizes.size)
     starts = large.start[hosts] + np.floor(large.duration[hosts] * (0.5 + 0.5 * turn / _ATTENDANTS))
@@ -305,7 +306,7 @@ def _join(*drawn: _Drawn) -> _Drawn:
 
 
 def _as_requests(drawn: _Drawn, rng: np.random.Generator) -> Requests:
-    """Sizes are the drawn ones when rounded up to gigabytes; those of 1 GB are tiny."""
+    """Turn gigabytes into bytes that round up to them; requests of 1 GB become tiny."""
     submitted = np.minimum(drawn.submitted, drawn.start)
     order = np.argsort(submitted, kind="stable")
     gigabytes = drawn.gigabytes[order]

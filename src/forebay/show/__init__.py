@@ -1,1 +1,1 @@
-"""What people see: the command line, tables, figures, reports."""
+"""Output for people: options of the command line, tables, figures, reports, the page."""

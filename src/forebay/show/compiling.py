@@ -1,4 +1,4 @@
-"""Shows that kernels are being compiled, which happens when they are first called, once per machine and version."""
+"""Tells the user that kernels are being compiled: at their first call, once per machine and version."""
 
 import math
 import sys
@@ -11,10 +11,10 @@ _LABEL = "Compiling for this machine (once per version)"
 
 
 class _Announcer:
-    """A bar for as long as kernels are being compiled; where stderr is not a terminal, one line at the first."""
+    """Shows a bar while kernels are compiled, or one line at the first kernel if stderr is not a terminal."""
 
     def __init__(self) -> None:
-        self._depth = 0  # of kernels that are compiled because another one calls them
+        self._depth = 0  # of nested compilations: a kernel that calls another compiles it
         self._bar = ExitStack()
         self._announced = False
 
@@ -35,6 +35,6 @@ class _Announcer:
 
 
 def announce_compiling() -> None:
-    """Show on stderr whenever this process compiles."""
+    """Show on stderr when this process compiles kernels."""
     announcer = _Announcer()
     hooks.before, hooks.after = announcer.before, announcer.after

@@ -1,4 +1,4 @@
-"""Tables as files: CSV for everybody, Parquet for those who have many."""
+"""Writes tables as CSV and Parquet files."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def write_table(rows: Sequence[Mapping[str, object]], base: Path) -> tuple[Path, Path]:
-    """`base`.csv and `base`.parquet with the same rows; numbers round trip exactly."""
+    """Write the rows to `base`.csv and `base`.parquet; numbers stay exact."""
     as_csv, as_parquet = base.with_suffix(".csv"), base.with_suffix(".parquet")
     with as_csv.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     with duckdb.connect() as database:
-        database.execute("SET threads = 1")  # row groups in the same order, the same bytes every time
+        database.execute("SET threads = 1")  # so that row groups keep their order, and the bytes are always the same
         types = {name: _TYPES[type(value)] for name, value in rows[0].items()}
         database.read_csv(glob.escape(str(as_csv)), header=True, dtype=types).write_parquet(str(as_parquet))
     return as_csv, as_parquet
 
 
 def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequence[Sequence[object]]]) -> int:
-    """Rows that come in parts, of which one at a time is in memory; `columns` have SQL types. How many there were."""
+    """Write rows that come in parts, one in memory at a time; `columns` have SQL types. Returns the number of rows."""
     scratch, lines, rows = path.with_suffix(".db"), path.with_suffix(".csv"), 0
     names = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     try:
@@ -48,7 +48,7 @@ def write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Sequen
                 rows += len(part)
             database.execute(f"COPY exported TO '{_escape_quotes(path)}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.IOException as error:
-        raise BadInput(str(path), f"can't be written: {error}") from None
+        raise BadInput(str(path), f"cannot write this file: {error}") from None
     scratch.unlink()
     return rows
 
@@ -60,7 +60,7 @@ _CSV = (
 
 
 def _cell(value: object) -> str:
-    """All text is quoted, so that none of it can be taken for what is missing."""
+    """Quote all text, so that none of it reads as a missing value."""
     if isinstance(value, str):
         return '"' + value.replace('"', '""') + '"'
     return r"\N" if value is None else str(value)
@@ -74,7 +74,7 @@ _TYPES: dict[type, str] = {str: "VARCHAR", float: "DOUBLE", int: "BIGINT"}
 
 
 def export_history(connection: Connection, folder: Path) -> list[tuple[Path, int]]:
-    """Every table into `folder`, all of one state of the history; the files and their rows."""
+    """Write every table into `folder`, from one snapshot; returns each file with its number of rows."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         made = []

@@ -1,4 +1,4 @@
-"""Options that several commands share, spelled and checked once."""
+"""Options that several commands share, declared and checked once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
 def check_file(option: str, path: Path) -> None:
-    """Refuse a path that no file can be written to, before any work is done."""
+    """Refuse a path that is not writable as a file, before any work is done."""
     if path.is_dir():
-        raise BadInput(option, f"{path} is a folder")
+        raise BadInput(option, f"{path} is a folder; give the path of a file")
     if not path.absolute().parent.is_dir():
-        raise BadInput(option, f"there is no folder {path.parent}")
+        raise BadInput(option, f"the folder {path.parent} does not exist; create it first")
 
 
 def check_plot(plot: Path | None) -> Path | None:
-    """Refuse a path that no figure can be written to, before any work is done."""
+    """Refuse a path that is not writable as a figure, before any work is done."""
     if plot is None:
         return None
     check_file("--plot", plot)
@@ -42,7 +42,7 @@ def check_plot(plot: Path | None) -> Path | None:
 
 
 def _check_workers(text: str | None) -> str | None:
-    """Before any work is done: some commands have much to do before they need anybody."""
+    """Check the option at once: some commands compute for long before they need workers."""
     if text is not None:
         from forebay.work import parse_workers
 
@@ -78,13 +78,13 @@ _OPTIONS = {"allocate": "--allocate", "place": "--place", "order": "--scheduler"
 
 
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:
-    """The named policies; all of one kind for 'all' or nothing, but `optimal` only when it is named.
+    """The named policies; 'all' or None means all of the kind except `optimal`, which must be named.
 
     `also` are names that are accepted although they are not policies.
     """
     from forebay.decide.registry import find, policies
 
-    every = [name for name in policies(kind) if name != "optimal"]  # which is slow on all but small cases
+    every = [name for name in policies(kind) if name != "optimal"]  # it is slow except on small cases
     if text is None:
         return every
     named = (name.strip() for name in text.split(",") if name.strip())
@@ -115,7 +115,7 @@ def parse_quantity(
 
 
 def load_range(text: str) -> tuple[list[float], float]:
-    """'0.2:1.2:0.1' -> the loads 0.2, 0.3, ... 1.2, and the step; one load alone has a step of 0.1."""
+    """Parse '0.2:1.2:0.1' into the loads 0.2, 0.3, ... 1.2 and the step; a single load has a step of 0.1."""
     try:
         parts = [float(part) for part in text.split(":")]
     except ValueError:
@@ -128,5 +128,5 @@ def load_range(text: str) -> tuple[list[float], float]:
     low, high, step = parts
     steps = (high - low) / step + 1e-9
     if steps > 1000:
-        raise BadInput("--loads", f"{text!r} makes {steps:.3g} loads; at most 1000")
+        raise BadInput("--loads", f"{text!r} makes {steps:.3g} loads; use a larger STEP to make at most 1000")
     return [round(low + i * step, 9) for i in range(int(steps) + 1)], step

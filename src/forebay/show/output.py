@@ -1,4 +1,4 @@
-"""What goes to the screen: tables for people, one JSON document for machines, progress on stderr."""
+"""Prints tables for people, one JSON document for machines, and progress on stderr."""
 
 import itertools
 import json
@@ -24,18 +24,18 @@ Document = dict[str, Any]
 
 
 def print_json(document: object) -> None:
-    """One document, with null for what is not a number."""
+    """Print one JSON document, with null in place of nan and infinity."""
     typer.echo(json.dumps(plain(document), indent=2))
 
 
 def announce(document: Document, text: str, *, json_line: bool) -> None:
-    """One line that a parent process can wait for: text, or JSON."""
+    """Print one line, as text or JSON, that a parent process can wait for."""
     typer.echo(json.dumps(document) if json_line else text)
     sys.stdout.flush()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Text columns to the left, numbers to the right. Cells are folded where the screen is too narrow."""
+    """Print a table with text aligned left and numbers right. Cells are wrapped if the screen is too narrow."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(re.fullmatch(r"-|-?[\d.]+%?", row[index]) for row in cells) for index in range(len(columns))]
     screen = shutil.get_terminal_size().columns if sys.stdout.isatty() else 140
@@ -58,7 +58,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def _fit_columns(columns: Sequence[str], cells: Sequence[Sequence[str]], screen: int) -> list[int]:
-    """The width of each column. The widest give way, but a name that is cut in two can't be marked and pasted."""
+    """The width of each column. The widest shrink first, but ids never do: users copy them."""
     widths = [max(map(len, texts)) for texts in zip(columns, *cells, strict=True)]
     folding = [index for index, column in enumerate(columns) if column not in ("id", "grant")]
     while sum(widths) + 2 * len(widths) > screen and folding:
@@ -70,13 +70,13 @@ def _fit_columns(columns: Sequence[str], cells: Sequence[Sequence[str]], screen:
 
 
 def print_rows(title: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Print a table of rows with the heads as keys."""
+    """Print a table of rows; their keys are the column heads."""
     print_table(title, list(rows[0]) if rows else (), [list(row.values()) for row in rows])
 
 
 @contextmanager
 def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr; call what it gives with how much is done. Silent unless stderr is a screen."""
+    """Show a bar on stderr; call the returned function with the amount done. Silent unless stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -108,7 +108,7 @@ def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears under its name when it is complete."""
+    """Open a text file for writing that gets its name only when it is complete."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         yield file
@@ -116,9 +116,9 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
 
 
 def draw(plot: Path | None, figure: str, *values: object) -> None:
-    """Draw into the file of --plot, if there is one: `figure` is MODULE:FUNCTION in `forebay.show.figures`.
+    """Draw a figure into the file of --plot, if given; `figure` is MODULE:FUNCTION in `forebay.show.figures`.
 
-    Its module is imported only now, because it needs matplotlib.
+    The module is imported late, because it needs matplotlib.
     """
     if plot is None:
         return
@@ -149,7 +149,7 @@ def _cell(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As JSON can say it: lists for arrays, null for what is not a number."""
+    """Convert a value for JSON: arrays become lists, nan and infinity become null."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

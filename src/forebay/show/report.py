@@ -31,12 +31,12 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns have numbers only, and are set to the right."""
+        """Which columns have only numbers, and are aligned right."""
         return [all(_NUMBER.fullmatch(str(cell)) for cell in column) for column in zip(*self.rows, strict=True)]
 
 
 class Section(NamedTuple):
-    """Sentences under a title, or text that is shown as it is."""
+    """Sentences under a title, or preformatted text."""
 
     title: str
     sentences: Sequence[str] = ()
@@ -44,7 +44,7 @@ class Section(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Long tables that open when they are clicked on; a reader can search the rows of several."""
+    """Long tables that open on a click; a reader can search the rows of all."""
 
     title: str
     note: str
@@ -53,11 +53,10 @@ class Details(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that a study makes of its results.
+    """All output of a study.
 
-    `about` says what was run. `records` become CSV and Parquet files by these names, `document` the JSON document.
-    `figures` are made as they are written. On the screen a user sees the `summary` and the `findings`; the page has
-    everything.
+    `about` says what was run. `records` become CSV and Parquet files with these names, `document` the JSON document.
+    `figures` are drawn while they are written. The screen shows `summary` and `findings`, the page everything.
     """
 
     title: str = ""
@@ -74,7 +73,7 @@ class Report:
 
 
 def write_report(name: str, report: Report, figures: Sequence[Drawn], command: str, out: Path) -> None:
-    """Write the page of the study `name`; `command` is what makes the same study again."""
+    """Write the page of the study `name`; `command` repeats the study."""
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)

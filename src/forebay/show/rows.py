@@ -1,4 +1,4 @@
-"""Tables of results: structured arrays, chosen by the values of their columns."""
+"""Tables of results as structured arrays, selected by the values of their columns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 
 def read_columns(module: str) -> dict[str, list[tuple[str, str]]]:
-    """The columns of each kind of rows, from the TOML file beside the module that has the results."""
+    """Read the columns of each kind of rows from the TOML file next to the module of the results."""
     tables = load_toml(Path(module).with_suffix(".toml"))
     return {kind: list(columns.items()) for kind, columns in tables.items()}
 
@@ -37,7 +37,7 @@ def distinct(rows: Rows, *columns: str) -> list[Any]:
 
 
 def group(rows: Rows, columns: Sequence[str]) -> list[tuple[Record, Rows]]:
-    """The rows that agree in these columns, and the values that they agree in."""
+    """The groups of rows with equal values in these columns, each with these values."""
     members: dict[tuple[Any, ...], list[int]] = {}
     for index, key in enumerate(rows[list(columns)].tolist()):
         members.setdefault(key, []).append(index)
@@ -45,7 +45,7 @@ def group(rows: Rows, columns: Sequence[str]) -> list[tuple[Record, Rows]]:
 
 
 def records(rows: Rows, columns: Sequence[str] = ()) -> list[Record]:
-    """A record for each row, of all columns or of some, in Python's own types."""
+    """A record for each row, with all or some columns, in Python's own types."""
     names = columns or rows.dtype.names or ()
     values = [rows[name].tolist() for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]

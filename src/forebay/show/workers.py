@@ -1,4 +1,4 @@
-"""Who does the work of a command: what the user says, what the configuration adds, and what to print meanwhile."""
+"""The workers of a command: the option `--workers`, their configuration, and messages while they start."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput
 from forebay.work import Dask, Slurm, Workers, parse_workers
 
 _COMMAND = 20.0
-"""Seconds for an answer of Slurm's commands; they wait ten for a controller that is away."""
+"""Time limit of Slurm's commands in seconds; they wait ten for an absent controller."""
 
 
 class SlurmTable(Table):
@@ -24,36 +24,36 @@ class SlurmTable(Table):
     partition: str | None = None
     """The partition. [default: the cluster's]"""
     account: str | None = None
-    """Whom to charge. [default: the user's own]"""
+    """The account to charge. [default: the user's]"""
     time: str = "01:00:00"
-    """The time limit of a job; what is finished by then is kept."""
+    """The time limit of a job; results that are finished by then are kept."""
     memory: BytesWithUnit = 2e9
     """The memory of a job."""
     cores: Annotated[int, Field(ge=1, le=4096)] = 1
-    """The cores of a job; it has a worker on each."""
+    """The cores of a job; each runs one worker."""
     interface: str | None = None
-    """The network by which workers reach the machine that you type on. [default: Dask's choice]"""
+    """The network interface through which workers reach this machine. [default: Dask's choice]"""
     directives: list[str] = Field(default_factory=list)
-    """More lines for sbatch, like --qos=low."""
+    """Additional options for sbatch, like --qos=low."""
     wait: Seconds = 600
     """How long to wait for the first worker."""
     logs: str | None = None
-    """A folder for what workers print. [default: nowhere]"""
+    """A folder for the output of workers. [default: discarded]"""
 
 
 class _Workers(Table):
     slurm: SlurmTable = SlurmTable()
-    """What the jobs of `--workers slurm:N` ask Slurm for."""
+    """The resources that jobs of `--workers slurm:N` request."""
 
 
 class _Configuration(OpenTable):
     workers: _Workers = _Workers()
-    """Who does the work of commands with `--workers`."""
+    """The workers of commands with `--workers`."""
 
 
 @contextmanager
 def hire_workers(text: str | None) -> Iterator[Workers]:
-    """Those that `--workers` names, looked over and ready; what was started for it ends with the context."""
+    """Connect or start the workers that `--workers` names, and check them; started ones end with the context."""
     wanted = parse_workers(text)
     if isinstance(wanted, Dask):
         from forebay.work.dask import connect_workers
@@ -64,8 +64,8 @@ def hire_workers(text: str | None) -> Iterator[Workers]:
         from forebay.work.dask import start_slurm_workers
 
         options, where = read_slurm_options()
-        asked = options.model_dump()
-        with start_slurm_workers(wanted.count, asked, lambda script: _check_job(script, where), _announce) as crew:
+        settings = options.model_dump()
+        with start_slurm_workers(wanted.count, settings, lambda script: _check_job(script, where), _announce) as crew:
             yield crew
     else:
         yield wanted
@@ -76,7 +76,7 @@ def _announce(message: str) -> None:
 
 
 def find_configuration() -> Path | None:
-    """$FOREBAY_CONFIG, or forebay.toml here, or that of the user; None if there is none."""
+    """$FOREBAY_CONFIG, ./forebay.toml, or the user's forebay.toml; None if all are missing."""
     named = os.environ.get("FOREBAY_CONFIG")
     if named:
         return Path(named)
@@ -85,10 +85,10 @@ def find_configuration() -> Path | None:
 
 
 def read_slurm_options() -> tuple[SlurmTable, str]:
-    """What jobs are to ask for, and where it says so."""
+    """The resources that jobs request, and the place of these settings, for errors."""
     path = find_configuration()
     if path is None:
-        return SlurmTable(), "forebay.toml (there is none): [workers.slurm]"
+        return SlurmTable(), "[workers.slurm] (no forebay.toml found, defaults used)"
     table = validate(path, load_toml(path), _Configuration).workers.slurm
     if table.memory < 1e6:
         raise BadInput(f"{path}: workers.slurm.memory", f"must be at least 1 MB, not {table.memory:g} bytes")
@@ -96,7 +96,7 @@ def read_slurm_options() -> tuple[SlurmTable, str]:
 
 
 def _check_job(script: str, where: str) -> None:
-    """Ask Slurm whether it would take such a job at all."""
+    """Ask Slurm whether it would accept this job."""
     with tempfile.NamedTemporaryFile("w", prefix="forebay-", suffix=".sh") as file:
         file.write(script)
         file.flush()
@@ -106,5 +106,5 @@ def _check_job(script: str, where: str) -> None:
         if "partition" in reason.lower():
             sinfo = run_unchecked(["sinfo", "--noheader", "--format=%R"], timeout=_COMMAND)
             names = ", ".join(sorted(set(sinfo.out.split())))
-            reason += f"; there are: {names}" if names else ""
+            reason += f"; partitions: {names}" if names else ""
         raise BadInput(where, f"Slurm would refuse the job: {reason}")

@@ -63,7 +63,7 @@ def test_scikit_learn_that_is_missing_is_named_before_anything_runs(
     ("options", "message"),
     [
         (("--out", "."), "--out: . is a folder"),
-        (("--out", "nowhere/pattern.json"), "--out: there is no folder nowhere"),
+        (("--out", "nowhere/pattern.json"), "--out: the folder nowhere does not exist"),
         (("--scenarios", "3"), "'--scenarios'"),
         (("--seed", "-1"), "'--seed'"),
     ],

@@ -373,7 +373,7 @@ def refused(forebay: Forebay, *arguments: object) -> str:
             "disk[0].write_bandwidth: '1 GB' is not a bandwidth",
         ),
         (PLATFORM[PLATFORM.index("[[node.disk]]") :], "", "platform.toml: node[0].disk: is missing"),
-        (PLATFORM, 'name = "empty"', "platform.toml: node: is missing; at least one is needed"),
+        (PLATFORM, 'name = "empty"', "platform.toml: node: is missing; add at least one"),
         ("[[node]]", "[[node", "platform.toml:2: is not TOML"),
     ],
 )
@@ -387,7 +387,7 @@ def test_a_platform_that_is_wrong(forebay: Forebay, folder: Path, old: str, new:
 @pytest.mark.parametrize(
     ("jobs", "said"),
     [
-        (job("a", 5) + job("a", 6), "jobs.yml:3: id 'a' is taken by the job on line 2"),
+        (job("a", 5) + job("a", 6), "jobs.yml:3: id 'a' already belongs to the job on line 2"),
         (job("a", 5, "2020-01-02 00:00:00", "2020-01-01 00:00:00"), "jobs.yml:2: endTime is before startTime"),
         (job("a", 5, "yesterday"), "jobs.yml:2: startTime "),
         (job("a", 5, end="2020-13-01 00:00:00"), "jobs.yml:2: endTime "),
@@ -395,7 +395,7 @@ def test_a_platform_that_is_wrong(forebay: Forebay, folder: Path, old: str, new:
         (job("a", -5), "jobs.yml:2: writtenBytes "),
         (job("a", "5 GB"), "jobs.yml:2: writtenBytes "),
         (job("a", "~"), "jobs.yml:2: writtenBytes is missing"),
-        (job("a", 0), "jobs.yml: has no requests (left out: 1 job of no bytes)"),
+        (job("a", 0), "jobs.yml: has no requests (left out: 1 job without bytes)"),
         ("- 3\n", "jobs.yml:2: must be a job"),
         ("- {a: [\n", "jobs.yml:"),
     ],
@@ -418,7 +418,7 @@ def test_a_trace_that_is_wrong(forebay: Forebay, folder: Path, jobs: str, said: 
         (["--platform", "9TB/nNnD"], "s.toml: storage.platform: no platform '9TB/nNnD'; give a file"),
         (["--platform", "nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["--requests", "nowhere.yml"], "nowhere.yml: no such file or directory"),
-        (["--requests", "trace.txt"], "trace.txt: must end with .yml"),
+        (["--requests", "trace.txt"], "trace.txt: file names must end in .yml"),
         (["--requests", "theta-2020:many"], "storage.requests: 'theta-2020:many': the number must be whole"),
         (["--requests", ""], "storage.requests: names no file"),
         (["--split", "200"], "storage.split: needs a unit, like '200 GB', not '200'"),
@@ -432,9 +432,9 @@ def test_a_trace_that_is_wrong(forebay: Forebay, folder: Path, jobs: str, said: 
         (["--place", "random"], "--place: is for scenarios with applications"),
         (["--horizon", "5 min"], "--horizon: is for scenarios with applications"),
         (["--until-first-finish"], "--until-first-finish: is for scenarios with applications"),
-        (["--decisions", "nowhere/d.csv"], "--decisions: there is no folder "),
+        (["--decisions", "nowhere/d.csv"], "--decisions: the folder "),
         (["--decisions", "."], "--decisions: . is a folder"),
-        (["--plot", "nowhere/d.png"], "--plot: there is no folder "),
+        (["--plot", "nowhere/d.png"], "--plot: the folder "),
         (["--plot", "."], "--plot: . is a folder"),
         (["--decisions", "d.csv", "--policy", "all"], "--decisions: requires exactly one policy"),
         (["--plot", "d.png", "--policy", "fill,random"], "--plot: requires exactly one policy"),
@@ -508,7 +508,7 @@ def test_a_storage_scenario_is_nothing_for_allocate(forebay: Forebay, folder: Pa
         (["--platform", "9TB"], "--platform: no platform '9TB'; give a file"),
         (["--requests", "theta-2020:0"], "--requests: 'theta-2020:0': the number must be whole"),
         (["--requests", "nowhere.swf"], "nowhere.swf: no such file or directory"),
-        (["--plot", "nowhere/x.png"], "--plot: there is no folder "),
+        (["--plot", "nowhere/x.png"], "--plot: the folder "),
     ],
 )
 def test_options_of_size_that_are_wrong(forebay: Forebay, options: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""What the history says, as documents for machines."""
+"""The history as JSON documents."""
 
 import json
 import re
@@ -17,11 +17,11 @@ from forebay.show.output import Document
 Top = Sequence[tuple[str, int, int]]
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")
 UNKNOWN = "unknown"
-"""What a file system is called of which nothing tells where it is mounted."""
+"""The name of a file system with an unknown mount point."""
 
 
 def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
-    """The file system that an option names, as the history has it."""
+    """The mount point that an option names, in the form of the history."""
     if name is None:
         return None
     wanted = "" if name == UNKNOWN else name.rstrip("/") or "/"
@@ -43,7 +43,7 @@ def name_filesystems(shown: Top) -> str:
 
 
 def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> Document:
-    """Of `forebay history stats`; percentages are of what tells, null where nothing does."""
+    """The document of `forebay history stats`; percentages are of known values, null without any."""
     return {
         "runs": usage.runs,
         "apps": apps,
@@ -74,21 +74,21 @@ def _sums(name: str, rows: Top) -> list[Document]:
 
 
 def apps_document(apps: Sequence[AppSums]) -> Document:
-    """Of `forebay history apps`."""
-    made = [asdict(app) for app in apps]
-    for app in made:
+    """The document of `forebay history apps`."""
+    documents = [asdict(app) for app in apps]
+    for app in documents:
         layout = app.pop("best_layout")
         app["best"] = layout and dict(zip(("nprocs", "file_stripe_count", "stripe_size"), layout, strict=True))
-    return {"apps": made}
+    return {"apps": documents}
 
 
 def osts_document(osts: Sequence[OstHealth]) -> Document:
-    """Of `forebay history osts`."""
+    """The document of `forebay history osts`."""
     return {"osts": [asdict(ost) for ost in osts]}
 
 
 def profile_document(profile: Profile, wanted: int | None) -> Document:
-    """Of `forebay profile`; `wanted` is the number of processes that was asked for."""
+    """The document of `forebay profile`; `wanted` is the requested number of processes."""
     made = asdict(profile)
     made["asked_processes"] = wanted
     made["elsewhere"] = [{"filesystem": mount, "runs": runs} for mount, runs in profile.elsewhere]
@@ -103,7 +103,7 @@ def profile_document(profile: Profile, wanted: int | None) -> Document:
 
 
 def write_runs(runs: Iterable[Document], out: IO[str]) -> None:
-    """`{"runs": [...]}`, a line for each run, however many there are."""
+    """Write `{"runs": [...]}` with a line for each run, and only one run in memory."""
     out.write('{"runs": [')
     for number, run in enumerate(runs):
         out.write(",\n" if number else "\n")
@@ -112,12 +112,12 @@ def write_runs(runs: Iterable[Document], out: IO[str]) -> None:
 
 
 def format_time(seconds: float) -> str:
-    """A point in time as people here write it."""
+    """The local date and time."""
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
 
 
 def parse_period(since: str | None, until: str | None) -> tuple[float | None, float | None]:
-    """Two dates, or dates and times, of here, in seconds since 1970; `until` a date ends with its day."""
+    """Two local dates, or dates and times, as seconds since 1970; a date in `until` includes that day."""
     low, high = _seconds("--since", since), _seconds("--until", until, end=True)
     if low is not None and high is not None and low >= high:
         raise BadInput("--until", f"{until} is not after {since}")

@@ -1,4 +1,4 @@
-"""An application's profile in words and tables."""
+"""Prints the profile of an application as sentences and tables."""
 
 import typer
 
@@ -11,7 +11,7 @@ from forebay.show.history.tables import format_counts, format_share, printable
 from forebay.show.output import print_table
 from forebay.show.phrases import format_binary
 
-_NOTABLE = 0.0005  # less than 0.1 % is not worth a word
+_NOTABLE = 0.0005  # smaller shares are not mentioned
 _PERF = ("median", "10 %", "90 %", "runs")
 _MEASURES = {
     "io_procs": ("processes doing I/O", "{:,.0f}".format),
@@ -19,12 +19,12 @@ _MEASURES = {
     "bytes_read": ("read", format_size),
     "bytes_written": ("written", format_size),
     "total_files": ("files", "{:,.0f}".format),
-    "common_read_size": ("commonest read request", format_size),
+    "common_read_size": ("most common read request", format_size),
     "mean_read_size": ("mean read request", format_size),
-    "common_write_size": ("commonest write request", format_size),
+    "common_write_size": ("most common write request", format_size),
     "mean_write_size": ("mean write request", format_size),
     "run_time": ("run time", format_duration),
-    "time_by_slowest": ("I/O time of the slowest", format_duration),
+    "time_by_slowest": ("I/O time of slowest process", format_duration),
     "perf_by_slowest": ("performance", format_bandwidth),
 }
 
@@ -51,7 +51,7 @@ def print_profile(profile: Profile, wanted: int | None) -> None:
 
 
 def summarize(profile: Profile, wanted: int | None) -> list[str]:
-    """Which runs it is about, and their pattern."""
+    """Sentences on the runs that the profile describes, and on their pattern."""
     lines = [
         f"{printable(profile.app)} with {plural(profile.processes, 'process')}: "
         f"{plural(profile.runs, 'run')} from {format_time(profile.first_start_time)} "
@@ -65,29 +65,29 @@ def summarize(profile: Profile, wanted: int | None) -> list[str]:
         processes = "process" if others == [1] else "processes"
         lines.append(f"It also ran with {format_counts(others)} {processes} (--procs N shows those).")
     if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
-        lines.append(f"Of its runs the newest {MOST_RUNS:,} are looked at.")
+        lines.append(f"Only its newest {MOST_RUNS:,} runs are used.")
     if profile.elsewhere:
         there = ", ".join(f"{printable(mount)} ({plural(runs, 'run')})" for mount, runs in profile.elsewhere)
-        lines.append(f"These runs were on {printable(profile.filesystem or UNKNOWN)}; it also ran on {there}, which")
-        lines[-1] += " --filesystem MOUNT shows."
+        lines.append(f"These runs used {printable(profile.filesystem or UNKNOWN)}.")
+        lines[-1] += f" It also ran on {there}; --filesystem MOUNT shows those."
     if profile.only_partial:
-        lines.append("All these runs rest on partial logs: volumes are too low, and there is no curve.")
+        lines.append("All these runs have partial logs: volumes are too low, and the profile has no curve.")
     elif profile.partial_runs:
-        lines.append(f"{plural(profile.partial_runs, 'run')} from partial logs left out.")
+        lines.append(f"Left out: {plural(profile.partial_runs, 'run')} with partial logs.")
     lines.append(f"Pattern: {describe_pattern(profile.pattern)}")
     apart = (("reads", profile.pattern.reads), ("writes", profile.pattern.writes))
     return [*lines, *(f"  {name}: {describe_access(access)}" for name, access in apart if access)]
 
 
 def describe_pattern(pattern: Pattern) -> str:
-    """How files are shared, and in what order requests come."""
+    """The sharing of files and the order of requests, as a phrase."""
     shared = pattern.shared is not None and pattern.sharing not in ("one process", "no I/O")
     sharing = f"{pattern.sharing} ({format_share(pattern.shared or 0)} of the bytes in shared files)"
     return f"{sharing if shared else pattern.sharing}; {_describe_order(pattern)}"
 
 
 def describe_access(access: Access) -> str:
-    """Reads or writes: volume, sharing, order, sizes, and whether processes call together."""
+    """Volume, sharing, order, sizes and MPI-IO calls of reads or writes, as a phrase."""
     parts = [format_size(access.total_bytes), access.sharing, _describe_order(access)]
     if access.common_size or access.mean_size:
         parts.append(f"requests {_sizes(access.common_size, access.mean_size)}")
@@ -119,8 +119,8 @@ def _sizes(common: int | None, mean: float | None) -> str:
 def describe_drift(drift: Drift) -> str:
     """One sentence."""
     if drift.ratio is None or drift.p_value is None:
-        return f"Drift: too few runs that are alike early and late ({drift.early_runs} and {drift.late_runs})."
-    change = f"late runs reach {drift.ratio:.2f} times the performance of early ones that are alike"
+        return f"Drift: too few similar early and late runs to compare ({drift.early_runs} and {drift.late_runs})."
+    change = f"late runs reach {drift.ratio:.2f} times the performance of similar early runs"
     test = f"{drift.late_runs} against {drift.early_runs} runs, Mann-Whitney p = {drift.p_value:.2g}"
     verdict = drift.verdict if drift.verdict == "no drift" else f"became {drift.verdict}"
     return f"Drift: {verdict}; {change} ({test})."
@@ -130,8 +130,8 @@ def describe_forecast(profile: Profile) -> str:
     """One sentence."""
     forecast = profile.forecast
     if forecast is None:
-        return "Forecast: none, no whole run could be timed."
-    where = "as before (no run tells its OSTs)"
+        return "Forecast: none, because no whole run has timed I/O."
+    where = "as before (the OSTs of its runs are unknown)"
     if forecast.count:
         where = f"on {plural(forecast.count, 'OST')}, its best so far"
     moved, lasts = format_size(forecast.total_bytes.median), format_duration(forecast.seconds)

@@ -1,4 +1,4 @@
-"""What the history says, as tables and sentences for people."""
+"""Prints the history as tables and sentences."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
 
 def format_share(share: float) -> str:
-    """With a digit after the point, or two if it is small, where they are not 0.
+    """A percentage with one decimal, or two if it is small, without trailing zeros.
 
     >>> format_share(0.9), format_share(0.025), format_share(0.0025), format_share(0.00004)
     ('90 %', '2.5 %', '0.25 %', '<0.01 %')
@@ -46,13 +46,13 @@ def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesys
     )
     if filesystems:
         rows = [(mount_name(mount), f"{n:,}", format_size(b)) for mount, n, b in filesystems]
-        print_table("File systems, by where most bytes of a run were", ("file system", "runs", "volume"), rows)
+        print_table("File systems, by where runs moved most of their bytes", ("file system", "runs", "volume"), rows)
     if len(filesystems) > 1:
-        typer.echo("What follows is over all of them; --filesystem MOUNT shows one.")
+        typer.echo("The tables below cover all of them; --filesystem MOUNT shows one.")
     _print_bins("OSTs that a run used (stripe count)", "OSTs", usage.stripe_counts, lambda b: b.label)
     _print_bins("Stripe size", "stripe size", usage.stripe_sizes, lambda b: format_binary(b.low))
     print_table(
-        "On the default",
+        "Runs with default striping",
         ("what", "runs"),
         [
             ("one OST", _share(usage.default_count, 3)),
@@ -71,14 +71,14 @@ def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesys
 
 def _print_bins(title: str, head: str, bins: Sequence[Bin], label: Callable[[Bin], str]) -> None:
     if not any(b.runs for b in bins):
-        typer.echo(f"{title}: no run tells")
+        typer.echo(f"{title}: unknown for all runs")
         return
     rows = [(label(b), f"{b.runs:,}", _share(b.share, 3)) for b in bins]
     print_table(title, (head, "runs", "share"), [*rows, ("total", f"{sum(b.runs for b in bins):,}", "100.000%")])
 
 
 def mount_name(filesystem: str) -> str:
-    """A file system's name: where it is mounted."""
+    """The name of a file system: its mount point."""
     return printable(filesystem) or UNKNOWN
 
 
@@ -105,7 +105,7 @@ def print_apps(apps: Sequence[AppSums], where: str) -> None:
 
 
 def print_runs(runs: Iterable[Document], limited: int | None) -> None:
-    """`forebay history runs`; `limited` is how many were asked for at most."""
+    """`forebay history runs`; `limited` is the default limit, None if the user set one."""
     rows = [
         {
             "run": run["run_id"],
@@ -123,7 +123,7 @@ def print_runs(runs: Iterable[Document], limited: int | None) -> None:
         for run in runs
     ]
     if not rows:
-        typer.echo("No run started then.")
+        typer.echo("No run matches.")
         return
     print_rows("", rows)
     if limited is not None and len(rows) == limited:
@@ -158,7 +158,7 @@ def print_run(document: WholeRun) -> None:
             "volume": format_size(part["total_bytes"]),
             "in shared files": format_size(part["shared_bytes"]),
             "number": f"{part['requests']:,}",
-            "commonest": format_binary(part["common_size"]) if part["common_size"] else "-",
+            "most common": format_binary(part["common_size"]) if part["common_size"] else "-",
             "mean": format_size(part["request_bytes"] / part["requests"]) if part["requests"] else "-",
             "collective": f"{part['collective_calls']:,}",
             "independent": f"{part['independent_calls']:,}",
@@ -259,7 +259,7 @@ def _describe_best(layout: tuple[int, int, int]) -> str:
 
 
 def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int | None) -> None:
-    """`forebay history advice`; `limited` is how many were asked for at most, unless the user said it."""
+    """`forebay history advice`; `limited` is the default limit, None if the user set one."""
     if not decisions:
         how = "`forebay advise --shadow`, --job or --apply records what it decides"
         typer.echo("No advice matches." if filtered else f"No advice is recorded yet; {how}.")
@@ -298,7 +298,7 @@ def print_decision(decision: Document) -> None:
     typer.echo(f"  {d['outcome']}{folder}: {_layout(d['stripe_count'], d['stripe_size'])}{start}")
     typer.echo(f"  policy {d['policy']} ({d['phase']}): {d['because']}")
     for run in d["runs"]:
-        perf = format_bandwidth(run["perf_by_slowest"]) if run["perf_by_slowest"] else "no I/O that could be timed"
+        perf = format_bandwidth(run["perf_by_slowest"]) if run["perf_by_slowest"] else "no timed I/O"
         typer.echo(f"  run {run['run_id']}, {format_time(run['start_time'])}: {_run_layout(run)}, {perf}")
     if not d["runs"]:
         typer.echo("  no run of this job is in the history" if d["job"] else "  not for a job, so no run belongs to it")
