@@ -145,7 +145,7 @@ def test_no_workers_at_all_are_refused_before_anything_is_done(forebay: Forebay,
         (lambda path: path.write_text("no log"), "is not a Darshan log"),
         (lambda path: path.touch(), "is empty (0 bytes)"),
         (lambda path: path.write_bytes(wheel_log("sample.darshan").read_bytes()[:900]), "is truncated"),
-        (lambda path: Parts(wheel_log("sample.darshan")).with_version("3.99").write(path), "newest readable one is 3.41"),
+        (lambda path: Parts(wheel_log("sample.darshan")).with_version("3.99").write(path), "newest readable one is"),
         (lambda _path: None, "no such file or directory"),
     ],
 )

@@ -141,7 +141,7 @@ def _draw_wholes_and_rests(kind: _Class, count: int, rng: np.random.Generator) -
     rests = total - _PART * wholes
     parts = _draw_between(kind.least, kind.most + 1, wholes / max(count, 1) + 0.5, count, rng) - 0.5
     beyond = _draw_between(1, _PART, rests / max(count, 1), count, rng)
-    return _round_to_total(parts, wholes, kind.least, kind.most), _round_to_total(beyond, rests, 1, _PART - 1)
+    return _round_to(parts, wholes, kind.least, kind.most), _round_to(beyond, rests, 1, _PART - 1)
 
 
 def _draw_between(least: float, most: float, mean: float, count: int, rng: np.random.Generator) -> Floats:
@@ -168,7 +168,7 @@ def _draw_evenly(count: int, rng: np.random.Generator) -> Floats:
     return (np.arange(count) + rng.random(count)) / max(count, 1)
 
 
-def _round_to_total(numbers: Floats, total: int, least: int, most: int) -> Ints:
+def _round_to(numbers: Floats, total: int, least: int, most: int) -> Ints:
     """Whole numbers near the given ones with this total, the largest remainders rounded up."""
     whole = np.clip(np.floor(numbers), least, most).astype(np.int64)
     while numbers.size and (missing := int(total - whole.sum())):
@@ -238,8 +238,7 @@ def _draw_small(count: int, span: int, beside: _Drawn, rng: np.random.Generator)
     """Draw small requests, the tiny ones first. An ensemble of these starts within a minute, and none is shorter."""
     tiny = round(_TINY * count / _SMALL)
     total = round(_SMALL_GIGABYTES * count / _SMALL) - tiny
-    drawn = _draw_between(2, _PART, total / max(count - tiny, 1), count - tiny, rng)
-    others = _round_to_total(drawn, total, 2, _PART - 1)
+    others = _round_to(_draw_between(2, _PART, total / max(count - tiny, 1), count - tiny, rng), total, 2, _PART - 1)
     sizes = np.concatenate((np.ones(tiny, np.int64), rng.permutation(others)))
     durations = rng.lognormal(0, _SMALL_SPREAD, count)
     durations = _scale(durations, np.ones(count, np.int64), _SMALL_SECONDS, _LONGEST)
