@@ -76,24 +76,24 @@ def of_too_few(view: View) -> Allocation:
 
 
 BROKEN = {
-    "gives 1 counts for 3 applications": lambda _: Allocation((1,)),
+    "returns 1 counts for 3 applications": lambda _: Allocation((1,)),
     "gives 0 targets to an application": lambda view: Allocation((0,) * len(view.applications)),
-    "gives 1 targets to an application whose curve knows 2 to 3": lambda view: Allocation(
+    "gives 1 targets to an application whose curve is defined for 2 to 3": lambda view: Allocation(
         (1,) * len(view.applications)
     ),
-    "gives 2 targets to an application whose curve knows 1 to 1": lambda view: Allocation(
+    "gives 2 targets to an application whose curve is defined for 1 to 1": lambda view: Allocation(
         (2,) * len(view.applications)
     ),
-    "no tuple of ints": lambda view: Allocation(tuple(map(float, smallest(view)))),  # type: ignore[arg-type]
-    "which is no tuple": lambda view: Allocation(tuple(np.array(smallest(view)))),
-    "no tuple of": lambda view: Allocation(smallest(view)),  # type: ignore[arg-type]
+    "not a tuple of ints": lambda view: Allocation(tuple(map(float, smallest(view)))),  # type: ignore[arg-type]
+    "which is not a tuple": lambda view: Allocation(tuple(np.array(smallest(view)))),
+    "not a tuple of": lambda view: Allocation(smallest(view)),  # type: ignore[arg-type]
     "neither an Allocation nor a Never": lambda _: None,
     "nor a Never": lambda _: Later(until=1.0, because="of the weather"),
-    "refuses whatever it is asked": lambda _: Never(because="of the weather"),
-    "does not give the same answer": lambda view: Allocation(
+    "refuses every view, even one application": lambda _: Never(because="of the weather"),
+    "returns different answers": lambda view: Allocation(
         tuple(random.randint(a.curve.first, a.curve.last) for a in view.applications)
     ),
-    "same view and seed again": remembers(),
+    "for the same view and seed": remembers(),
     "changes the compute_nodes of the view": changes_the_view,
     "raises ZeroDivisionError for one application": fails,
     "depends on the best n": by_curve,
@@ -103,7 +103,7 @@ BROKEN = {
     "depends on the I/O volume": by_volume,
     "depends on the compute time": by_time,
     "but targets are 0 to 3": on_targets_nobody_has,
-    "places 1 applications of 3": of_too_few,
+    "places 1 of 3 applications": of_too_few,
 }
 
 

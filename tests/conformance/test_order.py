@@ -156,19 +156,19 @@ def no_kernel(q: Any, now: int) -> int:
 
 
 BROKEN: dict[str, Pick] = {
-    "picks a slot in which no request waits": lambda q, now: first(q) + 1,  # noqa: ARG005
-    "picks a slot in which no": lambda q, now: 10**9,  # noqa: ARG005
-    "picks a slot in which": lambda q, now: -3,  # noqa: ARG005
-    r"sends nothing more although requests wait .*\(one request\)": lambda q, now: NONE,  # noqa: ARG005
-    "sends nothing more although requests wait and none are in flight": not_the_large,
-    "has sent nothing for 1000 times although requests wait": only_server_zero,
-    r"wants to be asked again at a time that is not to come": wants_the_past,
-    r"wants to be asked again at a time": wants_the_present,
-    "changes the queue that it is only to look at": tampers,
-    "does not send the same requests in the same order again": by_chance,
-    "picks 0.0, which is no int": a_float,
-    "promises to keep the order of requests to a file": newest,
-    "lets a request wait while [0-9]+ others go": hides_the_first,
+    "returns a slot in which no request waits": lambda q, now: first(q) + 1,  # noqa: ARG005
+    "returns a slot in which no": lambda q, now: 10**9,  # noqa: ARG005
+    "returns a slot in which": lambda q, now: -3,  # noqa: ARG005
+    r"sends nothing although requests wait .*\(one request\)": lambda q, now: NONE,  # noqa: ARG005
+    "sends nothing although requests wait and none are in flight": not_the_large,
+    "sends nothing in 1000 calls although requests wait": only_server_zero,
+    r"asks to be called again at a time that is not in the future": wants_the_past,
+    r"asks to be called again at a time": wants_the_present,
+    "changes the queue; only its notes and wake time may change": tampers,
+    "sends the same requests in a different order when run again": by_chance,
+    "returns 0.0, which is not an int": a_float,
+    "breaks its promise to keep the order of requests to a file": newest,
+    "lets a request wait while it sends [0-9]+ others": hides_the_first,
     "lets a request wait while": newest,
     "raises .* for one request": no_kernel,
 }
@@ -176,7 +176,7 @@ BROKEN: dict[str, Pick] = {
 
 @pytest.mark.parametrize("complaint", BROKEN)
 def test_a_broken_scheduler_is_caught_and_told_what_it_broke(complaint: str) -> None:
-    promises = complaint.startswith("promises")
+    promises = complaint.startswith("breaks its promise")
     with pytest.raises(PolicyError, match=complaint) as raised:
         check_order(order("mine", keeps_file_order=promises, patient=False)(BROKEN[complaint]))
     assert str(raised.value).startswith("mine: ")

@@ -40,16 +40,16 @@ def changes_the_view(view: View, counts: Sequence[int]) -> Placement:
 
 
 BROKEN = {
-    "places 0 applications of 1": lambda _, __: (),
-    "on 1 targets that was to have 4": lambda _, counts: ((0,),) * len(counts),
-    "not different ones, ascending": lambda _, counts: tuple((0,) * n for n in counts),
-    "which are not different": lambda view, counts: tuple(own[::-1] for own in lowest(view, counts)),
+    "places 0 of 1 applications": lambda _, __: (),
+    "on 1 targets instead of 4": lambda _, counts: ((0,),) * len(counts),
+    "targets must be distinct and ascending": lambda _, counts: tuple((0,) * n for n in counts),
+    "must be distinct": lambda view, counts: tuple(own[::-1] for own in lowest(view, counts)),
     r"targets are 0 to 3": lambda _, counts: tuple(tuple(range(1, n + 1)) for n in counts),
     "but targets are": lambda _, counts: tuple(tuple(range(-n, 0)) for n in counts),
-    "no tuple of tuples of ints": lambda _, counts: tuple(range(n) for n in counts),
-    "which is no tuple": lambda view, counts: list(lowest(view, counts)),
+    "not a tuple of tuples of ints": lambda _, counts: tuple(range(n) for n in counts),
+    "which is not a tuple": lambda view, counts: list(lowest(view, counts)),
     "raises IndexError": lambda _, counts: tuple(tuple(range(counts[1])) for n in counts),
-    "does not give the same answer": lambda view, counts: tuple(
+    "returns different answers": lambda view, counts: tuple(
         tuple(sorted(random.sample(range(view.system.targets), n))) for n in counts
     ),
     "depends on the I/O volume": by_volume,

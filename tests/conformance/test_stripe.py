@@ -109,25 +109,25 @@ def doubles(view: StripeView) -> Striping:
 
 
 BROKEN: dict[str, Decide] = {
-    "answers None, which is no Striping": lambda _: None,
-    "which is no Striping, although there are usable targets": lambda _: Never(because="of the weather"),
-    "which is no Layout of ints": lambda view: answer(view, layout=(1, MIB, 0)),
-    r"Layout\(count=1.0.*, which is no Layout": lambda _: of(1.0),
-    "no Layout of": lambda _: of(np.int64(1)),
-    "gives 257 stripes where there are 256 usable targets": lambda _: of(257),
-    "gives 2 stripes where there are 1 usable targets": lambda _: of(2),
+    "returns None, which is not a Striping": lambda _: None,
+    "which is not a Striping, although some targets are usable": lambda _: Never(because="of the weather"),
+    "which is not a Layout of ints": lambda view: answer(view, layout=(1, MIB, 0)),
+    r"Layout\(count=1.0.*, which is not a Layout": lambda _: of(1.0),
+    "not a Layout of": lambda _: of(np.int64(1)),
+    "returns 257 stripes; at most 256 are possible": lambda _: of(257),
+    "returns 2 stripes; at most 1 are possible": lambda _: of(2),
     r"starts at target 0, which is not usable \(indices": lambda _: replace(of(1, start=0), targets=(0,)),
-    r"says the files will lie on \(\), but 1 from 179 on": lambda view: answer(view, targets=()),
-    r"says the files will lie on \(0,\), but leaves that": lambda _: replace(of(1), targets=(0,)),
-    r"are \(179, 180, .*, 178\)": lambda view: answer(view, view.most, targets=tuple(t.index for t in view.usable)),
-    "names a phase 'guess'; there are initial, rule, heuristic": lambda view: answer(view, phase="guess"),
-    "gives the reason '', which is not one line": lambda view: answer(view, because=""),
+    r"names targets \(\), but 1 stripes from target 179 on": lambda view: answer(view, targets=()),
+    r"names targets \(0,\), but its layout leaves the choice": lambda _: replace(of(1), targets=(0,)),
+    r"lie on \(179, 180, .*, 178\)": lambda view: answer(view, view.most, targets=tuple(t.index for t in view.usable)),
+    "returns phase 'guess'; expected one of initial, rule, heuristic": lambda view: answer(view, phase="guess"),
+    "returns reason '', which is not one line": lambda view: answer(view, because=""),
     "which is not one line of text": lambda view: answer(view, because="one\ntwo"),
     "not one line": lambda view: answer(view, because=None),
-    r"rests on runs \(99,\), which are not those": lambda view: answer(view, runs=(99,)),
-    "does not give the same answer": lambda view: answer(view, random.randint(1, view.most)),
-    "to the same view again": remembers(),
-    "changes the view that it is only to look at": changes_the_view,
+    r"refers to runs \(99,\), which are not in the view": lambda view: answer(view, runs=(99,)),
+    "returns different answers": lambda view: answer(view, random.randint(1, view.most)),
+    "for the same view": remembers(),
+    "changes the view, which is read-only": changes_the_view,
     "raises IndexError for every target in use": unless_all_are_in_use,
     "raises ValueError for .* runs": doubles,
     "depends on the processes": by_processes,
@@ -184,7 +184,7 @@ def test_a_policy_that_only_goes_wrong_after_many_runs_is_caught() -> None:
     def late(view: StripeView) -> Striping:
         return answer(view) if len(view.runs) != 37 else of(view.most + 1)
 
-    with pytest.raises(PolicyError, match="run 38 of an application with files of its own"):
+    with pytest.raises(PolicyError, match="run 38 of an application with a file per process"):
         check_striping(striping("mine", inputs=[Input.OWN_RUNS])(late))
 
 

@@ -1,11 +1,11 @@
-"""What every policy must do, to be called from the tests of whoever writes one.
+"""Checks that every policy must pass. Call them from the tests of your package:
 
     from forebay.decide.conformance import check_allocator
 
-    def test_it_conforms():
+    def test_my_policy_conforms():
         check_allocator(my_policy)
 
-A policy that breaks its contract gets a `PolicyError` that names it, the case and what it broke.
+A check raises a `PolicyError` that names the policy, the case and the violation.
 """
 
 from forebay.decide.conformance.applications import check_allocator, check_placer

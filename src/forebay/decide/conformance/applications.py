@@ -1,4 +1,4 @@
-"""What every allocation policy and every placement policy must do."""
+"""Checks for allocation policies and placement policies."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.conformance.contract import broke, check_answers, expect_kind, is_tuple_of_ints, name_errors
+from forebay.decide.conformance.contract import check_answers, expect_kind, fail, is_tuple_of_ints, name_errors
 from forebay.decide.place import greedy_non_clairvoyant
 from forebay.decide.policy import Input, Policy
 from forebay.decide.view import Judge, Score, View
@@ -25,7 +25,7 @@ _ARRAYS = [name for name, member in vars(View).items() if isinstance(member, cac
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One call: `what` says in words what is special about it; `counts` are for placements only."""
+    """One call: `what` describes it in messages; only placements use `counts`."""
 
     what: str
     view: View
@@ -33,28 +33,28 @@ class Case:
 
 
 def check_allocator(policy: Policy) -> None:
-    """Raise a `PolicyError` if `policy` is no proper allocation policy."""
+    """Raise a `PolicyError` if `policy` is not a valid allocation policy."""
     expect_kind(policy, "allocate")
     if all(isinstance(answer, Never) for answer in _check(policy, cases(), _check_allocation)):
-        raise PolicyError(f"{policy.name}: refuses whatever it is asked, even one application on one target")
+        raise PolicyError(f"{policy.name}: refuses every view, even one application on one target")
 
 
 def check_placer(policy: Policy) -> None:
-    """Raise a `PolicyError` if `policy` is no proper placement policy."""
+    """Raise a `PolicyError` if `policy` is not a valid placement policy."""
     expect_kind(policy, "place")
     _check(policy, (with_counts for case in cases() for with_counts in _with_counts(case)), _check_placement)
 
 
 def _check(policy: Policy, cases: Iterable[Case], check: Callable[[Policy, Case, Any], None]) -> list[Any]:
     def decide(policy: Policy, case: Case) -> Any:
-        """One call with a new generator; the view must be as it was afterwards."""
+        """Call the policy with a new generator, and check that it leaves the view unchanged."""
         view = replace(case.view, rng=np.random.default_rng(1))
         before = {name: getattr(view, name).copy() for name in _ARRAYS}
         with name_errors(policy, f"for {case.what}"):
             answer = policy.decide(view) if policy.kind == "allocate" else policy.decide(view, case.counts)
         for name, values in before.items():
             if not np.array_equal(getattr(view, name), values):
-                broke(policy, case, f"changes the {name} of the view that it is only to look at")
+                fail(policy, case, f"changes the {name} of the view, which is read-only")
         check(policy, case, answer)
         return answer
 
@@ -68,47 +68,47 @@ def _check_allocation(policy: Policy, case: Case, answer: Any) -> None:
     if isinstance(answer, Never):
         return
     if not isinstance(answer, Allocation):
-        broke(policy, case, f"answers {answer!r}, which is neither an Allocation nor a Never")
+        fail(policy, case, f"returns {answer!r}, which is neither an Allocation nor a Never")
     applications = case.view.applications
     if not is_tuple_of_ints(answer.counts):
-        broke(policy, case, f"answers {answer.counts!r}, which is no tuple of ints")
+        fail(policy, case, f"returns {answer.counts!r}, which is not a tuple of ints")
     if len(answer.counts) != len(applications):
-        broke(policy, case, f"gives {len(answer.counts)} counts for {len(applications)} applications")
+        fail(policy, case, f"returns {len(answer.counts)} counts for {len(applications)} applications")
     for application, n in zip(applications, answer.counts, strict=True):
         first, last = application.curve.first, application.curve.last
         if not first <= n <= last:
-            broke(policy, case, f"gives {n} targets to an application whose curve knows {first} to {last}")
+            fail(policy, case, f"gives {n} targets to an application whose curve is defined for {first} to {last}")
     if answer.placement is not None:
         _check_placement(policy, replace(case, counts=answer.counts), answer.placement)
 
 
 def _check_placement(policy: Policy, case: Case, answer: Any) -> None:
-    """Raise a `PolicyError` if `answer` is no placement of `case.counts`."""
+    """Raise a `PolicyError` if `answer` is not a placement of `case.counts`."""
     if not isinstance(answer, tuple) or not all(is_tuple_of_ints(targets) for targets in answer):
-        broke(policy, case, f"answers {answer!r}, which is no tuple of tuples of ints")
+        fail(policy, case, f"returns {answer!r}, which is not a tuple of tuples of ints")
     if len(answer) != len(case.counts):
-        broke(policy, case, f"places {len(answer)} applications of {len(case.counts)}")
+        fail(policy, case, f"places {len(answer)} of {len(case.counts)} applications")
     most = case.view.system.targets
     for targets, n in zip(answer, case.counts, strict=True):
         if len(targets) != n:
-            broke(policy, case, f"places an application on {len(targets)} targets that was to have {n}")
+            fail(policy, case, f"places an application on {len(targets)} targets instead of {n}")
         if not all(0 <= t < most for t in targets):
-            broke(policy, case, f"places an application on {targets}, but targets are 0 to {most - 1}")
+            fail(policy, case, f"places an application on {targets}, but targets are 0 to {most - 1}")
         if list(targets) != sorted(set(targets)):
-            broke(policy, case, f"places an application on {targets}, which are not different ones, ascending")
+            fail(policy, case, f"places an application on {targets}; targets must be distinct and ascending")
 
 
 def _with_counts(case: Case) -> Iterable[Case]:
     curves = [a.curve for a in case.view.applications]
     few, many = tuple(c.first for c in curves), tuple(c.last for c in curves)
     mixed = tuple(many[k] if k % 3 else few[k] for k in range(len(curves)))
-    yield replace(case, what=f"{case.what}, each on as few as it can", counts=few)
-    yield replace(case, what=f"{case.what}, each on as many as it can", counts=many)
+    yield replace(case, what=f"{case.what}, each on the fewest targets possible", counts=few)
+    yield replace(case, what=f"{case.what}, each on the most targets possible", counts=many)
     yield replace(case, what=f"{case.what}, some on few and some on many", counts=mixed)
 
 
 def _with_another_input(case: Case, hidden: Input) -> Case:
-    """The same case with another value of what the policy doesn't ask for; what it may ask a judge stays."""
+    """Change an input that the policy does not declare; the judge stays the same."""
     changed = tuple(_change_input(a, hidden, i) for i, a in enumerate(case.view.applications))
     return replace(case, view=replace(case.view, applications=changed))
 
@@ -123,7 +123,7 @@ def _change_input(application: Application, hidden: Input, index: int) -> Applic
             return replace(application, compute_seconds=application.compute_seconds / (index + 2) + 1)
         case Input.PHASES:
             return replace(application, phases=application.phases + index + 1)
-    # Another curve from the same first to the same last n; with the same best n or, if there is one, another.
+    # Another curve over the same n. A hidden curve keeps the best n; a hidden best n changes if the curve allows it.
     curve = application.curve
     best = curve.first if curve.n_perf == curve.last else curve.last
     best = curve.n_perf if hidden is Input.CURVE else best
@@ -131,7 +131,7 @@ def _change_input(application: Application, hidden: Input, index: int) -> Applic
 
 
 def cases() -> Iterable[Case]:
-    """Every view that policies are checked with."""
+    """Yield every view that the checks use."""
     rising, falling = Curve.of({1: 10.0, 2: 19.0, 4: 30.0}), Curve.of({1: 40.0, 4: 11.0})
     dips, late = Curve.of({1: 20.0, 2: 15.0, 3: 26.0, 4: 21.0}), Curve.of({2: 30.0, 3: 35.0})
     app = _application(rising)
@@ -142,7 +142,7 @@ def cases() -> Iterable[Case]:
     yield _case("more applications than targets", 4, _varied_applications(6, [rising, falling, dips]))
     yield _case("applications that are all equal", 4, [app] * 5)
     yield _case("curves that begin at 2 targets", 4, [_application(late), app, _application(late)])
-    yield _case("curves that begin at 2 targets, and too few of those", 4, [_application(late)] * 5)
+    yield _case("curves that begin at 2 targets, and too few targets", 4, [_application(late)] * 5)
     yield _case("an application without I/O", 4, [replace(app, volume=0.0), app, _application(falling)])
     yield _case("only applications without I/O", 4, [replace(app, volume=0.0)] * 2)
     yield _case("an application without computing", 4, [replace(app, compute_seconds=0.0), app])
@@ -182,7 +182,7 @@ def _random_curves(count: int) -> list[Curve]:
 
 
 def _judge(view: View) -> Judge:
-    """No simulator, but enough for a policy to prefer one placement to another: who shares takes turns always."""
+    """Stand in for the simulator: applications that share a target always take turns."""
 
     def score(placement: Placement) -> Score:
         users = np.bincount([t for targets in placement for t in targets], minlength=view.system.targets)

@@ -1,4 +1,4 @@
-"""What the suites of all kinds share."""
+"""Helpers that the checks of all kinds of policies share."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from forebay.model.errors import PolicyError
 
 
 class Special(Protocol):
-    """One call: `what` says in words what is special about it."""
+    """One call: `what` describes it in messages."""
 
     @property
     def what(self) -> str: ...
@@ -22,19 +22,19 @@ A = TypeVar("A")
 
 
 def expect_kind(policy: Policy, kind: Kind) -> None:
-    """Raise a `PolicyError` if `policy` is of another kind."""
+    """Raise a `PolicyError` if `policy` is not of this kind."""
     if policy.kind != kind:
         raise PolicyError(f"{policy.name}: is of kind {policy.kind!r}, not {kind!r}")
 
 
-def broke(policy: Policy, case: Special, what: str) -> NoReturn:
-    """Raise a `PolicyError` that names the policy, what it did, and in which case."""
+def fail(policy: Policy, case: Special, what: str) -> NoReturn:
+    """Raise a `PolicyError` that names the policy, the violation and the case."""
     raise PolicyError(f"{policy.name}: {what} ({case.what})")
 
 
 @contextmanager
 def name_errors(policy: Policy, what: str) -> Iterator[None]:
-    """Let whatever the policy raises, say in which case, on one line."""
+    """Turn any error of the policy into a one-line `PolicyError` that names the case."""
     try:
         yield
     except PolicyError:
@@ -53,24 +53,24 @@ def check_answers(
     inputs: Iterable[Input],
     change_input: Callable[[C, Input], C],
 ) -> list[tuple[C, A]]:
-    """Every case, each again after all the others, and each with what the policy doesn't ask for changed."""
+    """Run every case, again in reverse order, and with each undeclared input changed; answers must stay the same."""
     answers = [(case, decide(policy, case)) for case in cases]
     for case, answer in reversed(answers):
         if decide(policy, case) != answer:
-            broke(policy, case, f"does not give the same answer to the same {same} again")
+            fail(policy, case, f"returns different answers for the same {same}")
     for case, answer in answers:
         for hidden in inputs:
             declared = hidden in policy.inputs or (hidden is Input.N_PERF and Input.CURVE in policy.inputs)
             if not declared and decide(policy, change_input(case, hidden)) != answer:
-                broke(policy, case, f"depends on the {hidden.label}, which it does not declare as an input")
+                fail(policy, case, f"depends on the {hidden.label}; declare it in `inputs`")
     return answers
 
 
 def is_int(value: Any) -> bool:
-    """Whether it is a whole number, of Python's or of numpy's."""
+    """Whether `value` is an integer of Python or numpy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_tuple_of_ints(value: Any) -> bool:
-    """Whether it is a tuple of Python's own ints, which everything downstream can print and store."""
+    """Whether `value` is a tuple of Python ints; callers print and store them, so numpy integers don't count."""
     return isinstance(value, tuple) and all(type(n) is int for n in value)

@@ -1,4 +1,4 @@
-"""What every request scheduler must do, checked by an I/O node in virtual time that looks closely."""
+"""Checks for request schedulers, by an I/O node in virtual time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from forebay.decide.conformance.contract import broke, expect_kind, is_int, name_errors
+from forebay.decide.conformance.contract import expect_kind, fail, is_int, name_errors
 from forebay.decide.order.queue import arrive, complete, follower, in_flight, new_queue, take_of, use, waiting
 from forebay.decide.order.queue import take as any_built_in
 from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
@@ -19,18 +19,18 @@ from forebay.model.layout import KIB
 
 SERVERS, FILES, FLOWS = 4, 12, 6
 _AGGREGATE = 256 * KIB
-_PATIENCE = 40  # of the queue, where the scheduler wants it to be patient
-_ENOUGH = 20_000  # messages: who sends so many before one that waits lets it starve
-_EARLIER = 8  # requests that wait before the one that must not starve
-_ASKS = 1000  # in a row, each at the time that the scheduler itself named, of which one must give something
-_STUCK = "sends nothing more although requests wait and none are in flight, nor says when to ask again"
+_PATIENCE = 40  # of the queue, for schedulers that set `patient`
+_ENOUGH = 20_000  # messages: a request that waits longer than this starves
+_EARLIER = 8  # requests that arrive before the one that must not starve
+_ASKS = 1000  # in a row at times that the scheduler chose; one of them must send something
+_STUCK = "sends nothing although requests wait and none are in flight; return a slot or call wake_at"
 
 Take = Callable[[Array, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, `at` so many nanoseconds after the first."""
+    """One request, `at` nanoseconds after the first."""
 
     at: int
     server: int
@@ -41,16 +41,16 @@ class Ask:
     write: bool = False
 
     def arrive(self, q: Array, now: int) -> int:
-        """Its slot, or NONE if the queue is full."""
+        """Return the slot, or NONE if the queue is full."""
         return arrive(q, now, self.server, self.file, self.flow, self.offset, self.size, self.write)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What arrives, in this order, at an I/O node whose messages are answered after `service` nanoseconds."""
+    """Requests in the order of arrival at an I/O node; servers answer a message after `service` nanoseconds."""
 
     what: str
-    asked: tuple[Ask, ...]
+    requests: tuple[Ask, ...]
     in_flight: int = 4
     service: int = 30_000
     begin: int = 0
@@ -70,24 +70,24 @@ class Arrivals:
 
 
 def check_order(policy: Policy) -> None:
-    """Raise a `PolicyError` if `policy` is no proper request scheduler.
+    """Raise a `PolicyError` if `policy` is not a valid request scheduler.
 
-    Every request that was accepted is sent once and only once, also when the queue is full, when schedulers are
-    changed while requests wait, and when requests are aggregated; those to one file at one server leave as they
-    came, if that is promised; none waits for ever; there are never more messages in flight than allowed; and where
-    nothing is to be sent yet, the time to ask again is to come, and something is sent in the end.
+    It must send every accepted request exactly once, even if the queue is full, the scheduler changes while requests
+    wait, or requests are aggregated. If it promises file order, requests to one file at one server leave in the order
+    of arrival. No request starves. Messages in flight stay within the limit. A scheduler that sends nothing names a
+    later time to ask again, and sends something in the end.
     """
     expect_kind(policy, "order")
     take = take_of(policy)
     for case in _cases():
         sent = Node(policy, take, case).run()
         if Node(policy, take, case).run() != sent:
-            broke(policy, case, "does not send the same requests in the same order again")
+            fail(policy, case, "sends the same requests in a different order when run again")
         for limit in (0, _AGGREGATE):
             Node(policy, take, case, aggregate=limit).run()
-        half = len(case.asked) // 2
-        for other in ("fifo", "hbrr", "wfq", "twins"):  # for some of the time: nothing is lost
-            between = replace(case, what=f"{case.what}, another scheduler in between")
+        half = len(case.requests) // 2
+        for other in ("fifo", "hbrr", "wfq", "twins"):  # a change of scheduler must lose nothing
+            between = replace(case, what=f"{case.what}, with another scheduler for a while")
             Node(policy, take, between).run({half // 2: (other, any_built_in), half: (policy, take)})
         _check_full(policy, take, case)
     for case, last in _starving_cases():
@@ -95,15 +95,15 @@ def check_order(policy: Policy) -> None:
 
 
 def _check_full(policy: Policy, take: Take, case: Arrivals) -> None:
-    """A queue for fewer requests than arrive refuses, takes more when it has room again, and loses nothing."""
-    node = Node(policy, take, replace(case, what=f"{case.what}, in a queue that is full"), slots=5)
-    for which, ask in enumerate(case.asked):
+    """Check that a full queue refuses requests, accepts more when it has room, and loses none."""
+    node = Node(policy, take, replace(case, what=f"{case.what}, with a full queue"), slots=5)
+    for which, ask in enumerate(case.requests):
         while node.count_held() == node.slots:
             if ask.arrive(node.q, node.now) != NONE:
-                node.broke("is in a queue that takes more than it has room for")
+                node.fail("makes a full queue accept another request")
             node.now = min(node.send_all(), min(node.flying, default=(NEVER,))[0])
             if node.now == NEVER:
-                node.broke(_STUCK)
+                node.fail(_STUCK)
             node.answer()
         node.accept(which, ask)
     node.run_until(NEVER)
@@ -112,8 +112,8 @@ def _check_full(policy: Policy, take: Take, case: Arrivals) -> None:
 
 
 def _check_starving(policy: Policy, take: Take, case: Arrivals, last: Ask) -> None:
-    """Of a stream, in which as many arrive as are sent, those that came first have to be sent too, and the last."""
-    q, stream = case.queue(policy, 64, 0), case.asked
+    """Check that requests at the start of an endless stream are sent, and so is `last`."""
+    q, stream = case.queue(policy, 64, 0), case.requests
     wait = {ask.arrive(q, 0) for ask in (*stream[:_EARLIER], last)}
     now, gone = 0, 0
     for k in range(_ENOUGH):
@@ -125,30 +125,30 @@ def _check_starving(policy: Policy, take: Take, case: Arrivals, last: Ask) -> No
         if not wait:
             return
         complete(q, slot)
-        now += 5_000 + (k * 2_654_435_761 >> 7) % 10_007  # not in step with windows
+        now += 5_000 + (k * 2_654_435_761 >> 7) % 10_007  # out of step with windows
         stream[(_EARLIER + k) % len(stream)].arrive(q, now)
         gone += 1
         if policy.patient and gone > _PATIENCE + _EARLIER:
-            broke(policy, case, f"lets more than {_PATIENCE} later requests overtake one")
-    broke(policy, case, f"lets a request wait while {gone} others go")
+            fail(policy, case, f"lets more than {_PATIENCE} later requests overtake one")
+    fail(policy, case, f"lets a request wait while it sends {gone} others")
 
 
 class Node:
-    """Sends what the scheduler says when it says so."""
+    """An I/O node that sends what the scheduler picks, and checks it."""
 
     def __init__(
         self, policy: Policy, take: Take, case: Arrivals, aggregate: int | None = None, slots: int = 512
     ) -> None:
         self.policy, self.take, self.case, self.aggregate, self.slots = policy, take, case, aggregate, slots
         self.now, self.q = case.begin, case.queue(policy, slots, aggregate)
-        self.known: dict[int, int] = {}  # which request is in which slot
+        self.known: dict[int, int] = {}  # requests by slot
         self.flying: list[tuple[int, int]] = []  # when a message is answered, and its first slot
         self.sent: list[int] = []
         self.asks = 0  # since something was sent
 
     def run(self, changes: Mapping[int, tuple[Policy | str, Take]] = MappingProxyType({})) -> list[int]:
-        """Let all requests arrive and be sent, with another scheduler after some; which were sent, in their order."""
-        for which, ask in enumerate(self.case.asked):
+        """Let all requests arrive and be sent, with `changes` of the scheduler. Return them in the order sent."""
+        for which, ask in enumerate(self.case.requests):
             self.run_until(self.case.begin + ask.at)
             self.accept(which, ask)
             if which in changes:
@@ -161,14 +161,14 @@ class Node:
         return self.sent
 
     def accept(self, which: int, ask: Ask) -> None:
-        """A request arrives, and finds room."""
+        """Let a request arrive and check that the queue accepts it."""
         slot = ask.arrive(self.q, self.now)
         if slot < 0:
-            self.broke(f"is given requests that the queue refuses ({slot})")
+            self.fail(f"makes a queue with room refuse a request ({slot})")
         self.known[slot] = which
 
     def run_until(self, end: int) -> None:
-        """Send what can be sent before `end`; if that is NEVER, all of it."""
+        """Send what can be sent before `end`; if `end` is NEVER, send everything."""
         while (when := min(self.send_all(), min(self.flying, default=(NEVER,))[0])) < end:
             self.now = when
             self.answer()
@@ -176,96 +176,96 @@ class Node:
             self.now = end
             self.answer()
         elif waiting(self.q):
-            self.broke(_STUCK)
+            self.fail(_STUCK)
 
     def count_held(self) -> int:
-        """How many slots are not free, as far as can be seen from outside."""
+        """Count the slots that are in use, from what the node has observed."""
         return len(self.known) + sum(len(self.message(slot)) for _, slot in self.flying)
 
     def message(self, slot: int) -> list[int]:
-        """The slots of the message that begins there."""
+        """Return the slots of the message that begins with `slot`."""
         slots = [slot]
         while (behind := follower(self.q, slots[-1])) != NONE:
             slots.append(behind)
         return slots
 
     def send_all(self) -> int:
-        """Send as long as there is something to; when to ask again."""
+        """Send until the scheduler sends nothing more. Return when to ask again."""
         while (slot := self.pick()) != NONE:
             self.note(slot)
         wake = int(self.q[WAKE])
         if wake <= self.now:
-            self.broke("wants to be asked again at a time that is not to come")
+            self.fail("asks to be called again at a time that is not in the future")
         self.asks += 1
         if self.asks > _ASKS and waiting(self.q):
-            self.broke(f"has sent nothing for {_ASKS} times although requests wait")
+            self.fail(f"sends nothing in {_ASKS} calls although requests wait")
         return wake
 
     def pick(self) -> int:
         if not self.known and not self.sent:
-            return NONE  # nothing came yet
+            return NONE  # nothing has arrived yet
         with name_errors(self.policy, f"for {self.case.what}"):
             if number(self.policy) == OTHER and waiting(self.q) and in_flight(self.q) < self.case.in_flight:
-                self.expect_only_looks()
+                self.expect_read_only()
             slot = self.take(self.q, self.now)
         if slot == NO_SUCH:
-            self.broke("picks a slot in which no request waits")
+            self.fail("returns a slot in which no request waits")
         return slot
 
-    def expect_only_looks(self) -> None:
-        """Let it pick from a copy, of which it may change nothing but its notes."""
+    def expect_read_only(self) -> None:
+        """Let the scheduler pick from a copy, and check that it changes only its notes."""
         copy = self.q.copy()
         slot = self.policy.decide(copy, self.now)
         if not is_int(slot):
-            self.broke(f"picks {slot!r}, which is no int")
+            self.fail(f"returns {slot!r}, which is not an int")
         changed = np.flatnonzero(copy != self.q)
         if not np.all((changed == WAKE) | ((changed >= NOTES_AT) & (changed < NOTES_AT + NOTES))):
-            self.broke("changes the queue that it is only to look at")
+            self.fail("changes the queue; only its notes and wake time may change")
 
     def note(self, slot: int) -> None:
-        """Look at a message that was sent."""
+        """Check and record a message that was sent."""
         message = self.message(slot)
         if any(part not in self.known for part in message):
-            self.broke("sends a request that had been sent")
+            self.fail("sends a request twice")
         parts = [self.known.pop(part) for part in message]
         self.sent += parts
         self.asks = 0
         self.flying.append((self.now + self.case.service, slot))
         if max(len(self.flying), in_flight(self.q)) > self.case.in_flight:
-            self.broke(f"has more than {self.case.in_flight} messages in flight")
-        for a, b in pairwise(self.case.asked[which] for which in parts):
+            self.fail(f"has more than {self.case.in_flight} messages in flight")
+        for a, b in pairwise(self.case.requests[which] for which in parts):
             if (a.server, a.file, a.write, a.offset + a.size) != (b.server, b.file, b.write, b.offset):
-                self.broke("sends requests in one message that are not contiguous")
+                self.fail("sends non-contiguous requests in one message")
 
     def answer(self) -> None:
-        """All messages that are due by now are answered."""
+        """Answer all messages that are due."""
         for when, slot in sorted(self.flying):
             if when <= self.now and not complete(self.q, slot):
-                self.broke("has a message answered that is not in flight")
+                self.fail("gets an answer to a message that is not in flight")
         self.flying = [(when, slot) for when, slot in self.flying if when > self.now]
 
     def expect_all_sent(self) -> None:
-        if sorted(self.sent) != list(range(len(self.case.asked))):
-            self.broke("does not send every request once and only once")
+        if sorted(self.sent) != list(range(len(self.case.requests))):
+            self.fail("does not send every request exactly once")
 
     def expect_file_order(self) -> None:
-        """Unless requests are aggregated, and if it is promised."""
+        """Check the order of each file's requests, if the scheduler promises it and nothing is aggregated."""
         aggregates = self.policy.options.get("aggregate", 0) if self.aggregate is None else self.aggregate
         if aggregates or not self.policy.keeps_file_order:
             return
         last: dict[tuple[int, int], int] = {}
         for which in self.sent:
-            ask = self.case.asked[which]
+            ask = self.case.requests[which]
             if last.get((ask.server, ask.file), -1) > which:
-                self.broke("promises to keep the order of requests to a file, and does not")
+                self.fail("breaks its promise to keep the order of requests to a file")
             last[ask.server, ask.file] = which
 
-    def broke(self, what: str) -> NoReturn:
-        broke(self.policy, self.case, what)
+    def fail(self, what: str) -> NoReturn:
+        fail(self.policy, self.case, what)
 
 
 def _cases() -> Iterator[Arrivals]:
-    """Ordinary and awkward ones."""
+    """Yield ordinary and awkward arrivals."""
     mixed = tuple(
         Ask(k * 9_000, k * k % SERVERS, k * 5 % FILES, k * 3 % FLOWS, k * 11 % 40 * 64 * KIB, size * KIB, k % 3 == 0)
         for k, size in enumerate(islice(cycle((4, 512, 1024, 64, 32)), 160))
@@ -279,18 +279,18 @@ def _cases() -> Iterator[Arrivals]:
     yield Arrivals("one server and one file", one_file, servers=1)
     yield Arrivals("all at once", _space_requests(mixed, 0))
     yield Arrivals("one message in flight", mixed, in_flight=1)
-    yield Arrivals("all kinds of requests", mixed)
-    yield Arrivals("servers that are fast", mixed, service=1)
+    yield Arrivals("mixed requests", mixed)
+    yield Arrivals("fast servers", mixed, service=1)
     yield Arrivals("a clock that counts from 1970", mixed, begin=1_700_000_000_123_456_789)
     yield Arrivals("processes that share a file, strided", tuple(strided))
     yield Arrivals("a file per process", tuple(apart))
-    yield Arrivals("requests of no bytes", empty)
-    yield Arrivals("the same request again and again", _space_requests(mixed[:1] * 50, 0))
+    yield Arrivals("requests of 0 bytes", empty)
+    yield Arrivals("50 copies of one request", _space_requests(mixed[:1] * 50, 0))
     yield Arrivals("long pauses", _space_requests(mixed[:40], 5_000_000))
 
 
 def _starving_cases() -> Iterator[tuple[Arrivals, Ask]]:
-    """A stream that would keep a queue busy for ever, and a large request that comes after some of it."""
+    """Yield streams that keep a queue busy for ever, each with a large request that arrives later."""
     large = Ask(0, 1, 0, 0, 0, 1 << 20)
     servers = {"to one server": (0,), "to its server": (1,), "to all servers": (0, 1, 2, 3)}
     sizes = {"small": (4 * KIB,), "all sizes of": (4 * KIB, 512 * KIB, 64 * KIB)}
@@ -306,5 +306,5 @@ def _stream(servers: Sequence[int], sizes: Sequence[int], files: Sequence[int]) 
         yield Ask(0, servers[k % len(servers)], file, file % FLOWS, (2 + k) << 20, size)
 
 
-def _space_requests(asked: Iterable[Ask], pause: int) -> tuple[Ask, ...]:
-    return tuple(replace(ask, at=k * pause) for k, ask in enumerate(asked))
+def _space_requests(requests: Iterable[Ask], pause: int) -> tuple[Ask, ...]:
+    return tuple(replace(ask, at=k * pause) for k, ask in enumerate(requests))

@@ -1,4 +1,4 @@
-"""What every storage policy must do."""
+"""Checks for storage policies."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.decide.conformance.contract import broke, check_answers, expect_kind, is_int, name_errors
+from forebay.decide.conformance.contract import check_answers, expect_kind, fail, is_int, name_errors
 from forebay.decide.policy import Input, Policy
 from forebay.decide.storage.policy_memory import REFUSED, turn
 from forebay.model.ledger import Ledger, book, ledger, survey
@@ -16,17 +16,17 @@ from forebay.model.system import Disk, Node, Platform, Server
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """Requests (size, start, end, duration), one after the other, where (disk, start, end, size) is booked."""
+    """Requests (size, start, end, duration) in sequence, on disks with bookings (disk, start, end, size)."""
 
     what: str
     platform: Platform
-    asked: tuple[tuple[int, float, float, float], ...]
+    requests: tuple[tuple[int, float, float, float], ...]
     booked: tuple[tuple[int, float, float, int], ...] = ()
-    now: float = -np.inf  # nobody asks for anything before
+    now: float = -np.inf  # no request starts before
 
 
 def check_storage(policy: Policy) -> None:
-    """Raise a `PolicyError` if `policy` is no proper storage policy."""
+    """Raise a `PolicyError` if `policy` is not a valid storage policy."""
     expect_kind(policy, "storage")
     answers = check_answers(
         policy,
@@ -37,13 +37,13 @@ def check_storage(policy: Policy) -> None:
         change_input=_with_another_input,
     )
     for case, answer in answers:
-        fits = max(size for size, *_ in case.asked) < min(disk.capacity for disk in case.platform.disks)
+        fits = max(size for size, *_ in case.requests) < min(disk.capacity for disk in case.platform.disks)
         if not case.booked and REFUSED in answer and fits:
-            broke(policy, case, "refuses a request although nothing is booked and every disk has room for it")
+            fail(policy, case, "refuses a request although nothing is booked and every disk has room for it")
 
 
 def _choose(policy: Policy, case: _Space) -> list[int]:
-    """What it answers to a case's requests, with a new ledger and turn; the ledger must tell the same afterwards."""
+    """Return the answers to the case's requests, and check that the policy leaves the ledger unchanged."""
     space = ledger(case.platform)
     for booking in case.booked:
         book(space, *booking)
@@ -51,24 +51,24 @@ def _choose(policy: Policy, case: _Space) -> list[int]:
     state = turn(space, seed=1)
     before = _visible_bookings(space, case)
     answers, decide = [], None
-    for ask in case.asked:
+    for request in case.requests:
         with name_errors(policy, f"for {case.what}"):
             decide = decide or (policy.decide(case.platform) if policy.prepares else policy.decide)
-            disk = decide(space, *ask, state)
+            disk = decide(space, *request, state)
         if not is_int(disk):
-            broke(policy, case, f"answers {disk!r}, which is no int")
+            fail(policy, case, f"returns {disk!r}, which is not an int")
         if not REFUSED <= disk < space.disks.size:
-            broke(policy, case, f"answers disk {disk}; there are 0 to {space.disks.size - 1}, or {REFUSED}")
+            fail(policy, case, f"returns disk {disk}; expected 0 to {space.disks.size - 1}, or {REFUSED} to refuse")
         if _visible_bookings(space, case) != before:
-            broke(policy, case, "changes the ledger that it is only to look at")
+            fail(policy, case, "changes the ledger, which is read-only")
         answers.append(int(disk))
     return answers
 
 
 def _visible_bookings(space: Ledger, case: _Space) -> list[Any]:
-    """All that a policy could learn of the ledger: what it is made of, and what is booked between any two times."""
+    """Return everything a policy can read from the ledger: its records, and the bookings between any two times."""
     times = sorted({time for _, start, end, _ in case.booked for time in (start, end) if time >= case.now})
-    spans = [(max(case.now, -1.0), 1e9), *((start, end) for _, start, end, _ in case.asked), *pairwise(times)]
+    spans = [(max(case.now, -1.0), 1e9), *((start, end) for _, start, end, _ in case.requests), *pairwise(times)]
     visible: list[Any] = [space.horizon.tolist(), space.nodes.tolist(), space.servers.tolist()]
     visible += [space.disks[name].tolist() for name in ("capacity", "write_bandwidth", "read_bandwidth", "node")]
     taken, others = np.zeros(space.disks.size, dtype=np.int64), np.zeros(space.disks.size, dtype=np.int64)
@@ -80,7 +80,7 @@ def _visible_bookings(space: Ledger, case: _Space) -> list[Any]:
 
 
 def _with_another_input(case: _Space, hidden: Input) -> _Space:
-    """The same case with other bookings, or other bandwidths."""
+    """Change the bookings or the bandwidths of a case."""
     if hidden is Input.BOOKED:
         disks = len(case.platform.disks)
         held = tuple((k // 2, 0.0, 5000.0, case.platform.disks[k // 2].capacity // 2) for k in range(2 * disks - 2))
@@ -116,15 +116,15 @@ def _spaces() -> Iterable[_Space]:
     yield _Space("requests larger than any disk", mixed, _asks([3001, 10_000]), _bookings(mixed))
     yield _Space("requests for no time at all", mixed, _asks(few, seconds=0.0), _bookings(mixed))
     yield _Space("a request for no time at all on an empty disk", single, _asks(few, seconds=0.0))
-    yield _Space("starts that were put off", mixed, _asks(few, put_off=300.0), _bookings(mixed))
+    yield _Space("delayed starts", mixed, _asks(few, delay=300.0), _bookings(mixed))
     full = tuple((disk, 0.0, 5000.0, what.capacity) for disk, what in enumerate(alike.disks))
     yield _Space("disks that are full", alike, _asks(few), full)
     endless = _with_bandwidths(alike, repeat(np.inf))
-    yield _Space("disks without a limit of bandwidth", endless, _asks(few), _bookings(endless))
+    yield _Space("disks with infinite bandwidth", endless, _asks(few), _bookings(endless))
 
 
 def _storage(servers: Sequence[Sequence[Sequence[int]]]) -> Platform:
-    """Servers of nodes of disks of such capacities; the faster, the smaller."""
+    """Build a platform from disk capacities by server and node; smaller disks are faster."""
     return Platform(
         name="conformance",
         servers=tuple(
@@ -144,14 +144,14 @@ def _storage(servers: Sequence[Sequence[Sequence[int]]]) -> Platform:
     )
 
 
-def _asks(sizes: Sequence[int], *, seconds: float = 600.0, put_off: float = 0.0) -> tuple[Any, ...]:
-    """Requests that start every 30 seconds from 300 on; who was put off ends no later."""
+def _asks(sizes: Sequence[int], *, seconds: float = 600.0, delay: float = 0.0) -> tuple[Any, ...]:
+    """Return requests that start every 30 seconds from 300 s on; a delay does not move their end."""
     starts = [300.0 + 30.0 * k for k, _ in enumerate(sizes)]
-    return tuple((size, start + put_off, start + seconds, seconds) for size, start in zip(sizes, starts, strict=True))
+    return tuple((size, start + delay, start + seconds, seconds) for size, start in zip(sizes, starts, strict=True))
 
 
 def _bookings(platform: Platform) -> tuple[tuple[int, float, float, int], ...]:
-    """Some on every disk but the last, some of them one after the other."""
+    """Return bookings on every disk except the last, some of them back to back."""
     return tuple(
         (disk, 60.0 * k, 60.0 * k + 400.0, 1 + (31 * disk + 17 * k) % 97 * what.capacity // 400)
         for disk, what in enumerate(platform.disks[:-1])

@@ -1,4 +1,4 @@
-"""What every striping policy must do."""
+"""Checks for striping policies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from itertools import chain
 from math import log2
 from typing import Any, get_args
 
-from forebay.decide.conformance.contract import broke, check_answers, expect_kind, is_tuple_of_ints, name_errors
+from forebay.decide.conformance.contract import check_answers, expect_kind, fail, is_tuple_of_ints, name_errors
 from forebay.decide.policy import STRIPING_INPUTS, Input, Policy
 from forebay.decide.stripe.view import Past, Peers, Phase, StripeView, Striping
 from forebay.model.layout import ANY, GRAIN, KIB, MIB, MOST_SIZE, Layout, Target
@@ -17,29 +17,29 @@ _RUNS = 40
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One call: `what` says in words what is special about it."""
+    """One call: `what` describes it in messages."""
 
     what: str
     view: StripeView
 
 
 def check_striping(policy: Policy) -> None:
-    """Raise a `PolicyError` if `policy` is no proper striping policy."""
+    """Raise a `PolicyError` if `policy` is not a valid striping policy."""
     expect_kind(policy, "stripe")
     check_answers(policy, cases(), _decide, same="view", inputs=STRIPING_INPUTS, change_input=_with_another_input)
-    for shared, what in ((False, "files of its own"), (True, "shared files")):
+    for shared, what in ((False, "a file per process"), (True, "shared files")):
         _run_on(policy, Case(what, _job(16, shared_file=shared, io_processes=PROCESSES)))
 
 
 def _decide(policy: Policy, case: Case) -> Striping:
-    """One call and its answer, which has to be one; the view must be as it was afterwards."""
-    shown = replace(case.view)
+    """Call the policy, and check its answer and that it leaves the view unchanged."""
+    view = replace(case.view)
     with name_errors(policy, f"for {case.what}"):
-        answer = policy.decide(shown)
+        answer = policy.decide(view)
     if not isinstance(answer, Striping):
-        broke(policy, case, f"answers {answer!r}, which is no Striping, although there are usable targets")
-    if shown != case.view:
-        broke(policy, case, "changes the view that it is only to look at")
+        fail(policy, case, f"returns {answer!r}, which is not a Striping, although some targets are usable")
+    if view != case.view:
+        fail(policy, case, "changes the view, which is read-only")
     _check_layout(policy, case, answer)
     _check_reason(policy, case, answer)
     return answer
@@ -49,33 +49,33 @@ def _check_layout(policy: Policy, case: Case, answer: Striping) -> None:
     layout = answer.layout
     usable = [target.index for target in case.view.usable]
     if not isinstance(layout, Layout) or not is_tuple_of_ints((layout.count, layout.size, layout.start)):
-        broke(policy, case, f"answers {layout!r}, which is no Layout of ints")
+        fail(policy, case, f"returns {layout!r}, which is not a Layout of ints")
     if layout.count > case.view.most:
-        broke(policy, case, f"gives {layout.count} stripes where there are {case.view.most} usable targets")
+        fail(policy, case, f"returns {layout.count} stripes; at most {case.view.most} are possible")
     start, count = layout.start, layout.count
     if start != ANY and start not in usable:
-        broke(policy, case, f"starts at target {start}, which is not usable")
+        fail(policy, case, f"starts at target {start}, which is not usable")
     if start == ANY:
         known = usable if count == len(usable) else []
         if answer.targets and answer.targets != tuple(known):
-            broke(policy, case, f"says the files will lie on {answer.targets}, but leaves that to the file system")
+            fail(policy, case, f"names targets {answer.targets}, but its layout leaves the choice to the file system")
         return
     first = usable.index(start)
     expected = tuple((usable[first:] + usable[:first])[:count])
     if answer.targets != expected or not is_tuple_of_ints(answer.targets):
-        what = f"says the files will lie on {_short(answer.targets)}"
-        broke(policy, case, f"{what}, but {count} from {start} on are {_short(expected)}")
+        what = f"names targets {_short(answer.targets)}"
+        fail(policy, case, f"{what}, but {count} stripes from target {start} on lie on {_short(expected)}")
 
 
 def _check_reason(policy: Policy, case: Case, answer: Striping) -> None:
     if answer.phase not in get_args(Phase):
-        broke(policy, case, f"names a phase {answer.phase!r}; there are {', '.join(get_args(Phase))}")
+        fail(policy, case, f"returns phase {answer.phase!r}; expected one of {', '.join(get_args(Phase))}")
     because = answer.because
     if not isinstance(because, str) or because.strip() != because or len(because.splitlines()) != 1:
-        broke(policy, case, f"gives the reason {because!r}, which is not one line of text")
+        fail(policy, case, f"returns reason {because!r}, which is not one line of text")
     known = {run.run for run in case.view.runs}
     if not is_tuple_of_ints(answer.runs) or not known.issuperset(answer.runs):
-        broke(policy, case, f"rests on runs {_short(answer.runs)}, which are not those it was shown")
+        fail(policy, case, f"refers to runs {_short(answer.runs)}, which are not in the view")
 
 
 def _short(values: Any) -> str:
@@ -84,47 +84,47 @@ def _short(values: Any) -> str:
 
 
 def _run_on(policy: Policy, case: Case) -> None:
-    """One run after the other on a machine where 4 stripes of 4 MiB are best and nothing varies."""
+    """Run an application repeatedly, without noise, where 4 stripes of 4 MiB are best."""
     runs: list[Past] = []
     for number in range(1, _RUNS + 1):
-        seen = case.view if runs else replace(case.view, shared_file=None, io_processes=None)
-        now = replace(seen, runs=tuple(runs), chance=number / (_RUNS + 1))
-        layout = _decide(policy, Case(f"run {number} of an application with {case.what}", now)).layout
+        view = case.view if runs else replace(case.view, shared_file=None, io_processes=None)
+        view = replace(view, runs=tuple(runs), chance=number / (_RUNS + 1))
+        layout = _decide(policy, Case(f"run {number} of an application with {case.what}", view)).layout
         off_count, off_size = log2(layout.count / 4), log2(layout.size / (4 * MIB))
         throughput = 1e9 * (1 - off_count**2 / 64 - off_size**2 / 256)  # concave in both logarithms
         runs.append(Past(run=number, processes=PROCESSES, count=layout.count, size=layout.size, throughput=throughput))
 
 
 def _job(targets: int | Sequence[Target], **known: Any) -> StripeView:
-    """A job of 8 processes, unless said otherwise; of targets given by number every third is in use."""
+    """Return a job of 8 processes, unless `known` says otherwise. If `targets` is a number, every third is in use."""
     given = _targets(targets) if isinstance(targets, int) else tuple(targets)
     return StripeView(**{"application": "app", "processes": PROCESSES, "targets": given, "chance": 0.7, **known})
 
 
 def cases() -> Iterable[Case]:
-    """Every view that policies are checked with."""
-    return chain(_strangers(), _acquaintances(), _machines())
+    """Yield every view that the checks use."""
+    return chain(_new_applications(), _known_applications(), _machines())
 
 
-def _strangers() -> Iterable[Case]:
-    yield Case("nothing known of anybody", _job(256))
+def _new_applications() -> Iterable[Case]:
+    yield Case("an empty history", _job(256))
     yield Case("an application that never ran", _job(256, peers=_PEERS))
     yield Case("an application that never ran, on one target", _job(1, peers=_PEERS))
-    yield Case("a number of processes that nobody ran with", _job(256, processes=11, peers=_PEERS))
-    yield Case("more processes than can be", _job(256, processes=10**12, peers=_PEERS))
-    yield Case("others without throughput", _job(16, peers=tuple(replace(p, throughput=0.0) for p in _PEERS)))
+    yield Case("a number of processes that no application ran with", _job(256, processes=11, peers=_PEERS))
+    yield Case("10**12 processes", _job(256, processes=10**12, peers=_PEERS))
+    yield Case("peers without throughput", _job(16, peers=tuple(replace(p, throughput=0.0) for p in _PEERS)))
 
 
-def _acquaintances() -> Iterable[Case]:
+def _known_applications() -> Iterable[Case]:
     alone = {"shared_file": False, "io_processes": PROCESSES}
     shared = {"shared_file": True, "io_processes": PROCESSES}
     once, twice = _runs((1, MIB, 4e8)), _runs((1, MIB, 4e8), (8, MIB, 9e8))
-    yield Case("one run with files of its own", _job(256, runs=once, **alone))
+    yield Case("one run with a file per process", _job(256, runs=once, **alone))
     yield Case("one run with shared files", _job(256, runs=once, **shared))
     yield Case("shared files and a request size", _job(16, runs=once, request_size=3 * MIB, **shared))
-    yield Case("one run of a few processes, now far more", _job(256, processes=10**12, runs=once, **shared))
-    yield Case("runs whose layouts are not known", _job(256, **shared))
-    yield Case("a run without processes that do I/O", _job(16, runs=once, shared_file=True, io_processes=0))
+    yield Case("one run, now with far more processes", _job(256, processes=10**12, runs=once, **shared))
+    yield Case("runs with unknown layouts", _job(256, **shared))
+    yield Case("a run in which no process did I/O", _job(16, runs=once, shared_file=True, io_processes=0))
     yield Case("two runs, the second faster", _job(256, runs=twice, peers=_PEERS, **shared))
     yield Case("two runs, the second slower", _job(256, runs=_runs((8, MIB, 9e8), (1, MIB, 4e8)), **alone))
     yield Case("only partial runs", _job(256, runs=tuple(replace(run, partial=True) for run in twice), **shared))
@@ -136,7 +136,7 @@ def _acquaintances() -> Iterable[Case]:
     yield Case(
         "the largest stripes on all targets", _job(16, runs=_runs((16, MIB, 5e8), (16, MOST_SIZE, 6e8)), **alone)
     )
-    yield Case("runs on more targets than there are now", _job(4, runs=_runs((16, MIB, 5e8), (64, MIB, 6e8)), **shared))
+    yield Case("runs on more targets than exist now", _job(4, runs=_runs((16, MIB, 5e8), (64, MIB, 6e8)), **shared))
     yield Case("runs on one target", _job(1, runs=twice, **shared))
     odd = _runs((3, 1_000_000, 5e8), (7, 5, 6e8), (5, 2**40, 7e8))
     yield Case("runs with stripe sizes of another file system", _job(16, runs=odd, **shared))
@@ -147,11 +147,11 @@ def _machines() -> Iterable[Case]:
     known: dict[str, Any] = {"runs": _runs((1, MIB, 4e8), (4, MIB, 9e8)), "shared_file": True, "io_processes": 4}
     spread = [replace(target, index=3 * target.index + 2) for target in _targets(20)]
     gaps = [replace(target, usable=target.index % 5 > 1) for target in _targets(40)]
-    yield Case("indices that don't follow each other, the last first", _job(spread[::-1], **known))
-    yield Case("unusable targets in between", _job(gaps, **known))
+    yield Case("indices with gaps, in descending order", _job(spread[::-1], **known))
+    yield Case("unusable targets between others", _job(gaps, **known))
     yield Case("unusable targets at both ends", _job([replace(t, usable=3 < t.index < 9) for t in gaps], **known))
     yield Case("no target in use", _job(_without_users(gaps), **known))
-    yield Case("fewer stripes allowed than targets are free", _job(_without_users(_targets(40)), max_count=4, **known))
+    yield Case("fewer stripes allowed than free targets", _job(_without_users(_targets(40)), max_count=4, **known))
     yield Case("one stripe allowed", _job(_without_users(_targets(40)), max_count=1, peers=_PEERS))
     yield Case("every target in use", _job([replace(t, users=t.users + 1) for t in gaps], **known))
     yield Case("targets without free space", _job([replace(t, users=2, free_bytes=0) for t in gaps], **known))
@@ -160,7 +160,7 @@ def _machines() -> Iterable[Case]:
 
 
 def _with_another_input(case: Case, hidden: Input) -> Case:
-    """The same case with another value of what the policy doesn't ask for; what isn't known stays unknown."""
+    """Change an input that the policy does not declare; unknown values stay unknown."""
     view = case.view
     match hidden:
         case Input.PROCESSES:
@@ -177,7 +177,7 @@ def _with_another_input(case: Case, hidden: Input) -> Case:
         case Input.ACCESS_PATTERN if view.shared_file is not None:
             request = 2 * view.request_size + MIB
             changed = {"shared_file": not view.shared_file, "io_processes": 3, "request_size": request}
-        case Input.OWN_RUNS:  # that it ran, and with how many processes, is no secret
+        case Input.OWN_RUNS:  # how often it ran, and with how many processes, stays visible
             changed = {"runs": tuple(_change_run(run, k) for k, run in enumerate(view.runs))}
         case Input.RUNS_OF_OTHERS:
             changed = {"peers": () if view.peers else _PEERS}
@@ -191,7 +191,7 @@ def _change_run(run: Past, k: int) -> Past:
 
 
 def _targets(number: int) -> tuple[Target, ...]:
-    """Each with other free space, every third in use."""
+    """Return targets with different free space; every third is in use."""
     return tuple(
         Target(index=k, free_bytes=10**9 * (1 + 7 * k % number), users=int(k % 3 == 1), busy=1e6 * (k % 3 == 1) * k)
         for k in range(number)
@@ -202,11 +202,11 @@ def _without_users(targets: Iterable[Target]) -> list[Target]:
     return [replace(target, users=0, busy=0.0) for target in targets]
 
 
-def _runs(*made: tuple[int, int, float]) -> tuple[Past, ...]:
-    """Runs with such counts, sizes and throughputs, numbered as a history that knows other applications would."""
+def _runs(*layouts: tuple[int, int, float]) -> tuple[Past, ...]:
+    """Return runs with these counts, sizes and throughputs; numbers have gaps, as in a history of many applications."""
     return tuple(
         Past(run=11 + 3 * k, processes=PROCESSES, count=count, size=size, throughput=speed, io_bytes=10**9)
-        for k, (count, size, speed) in enumerate(made)
+        for k, (count, size, speed) in enumerate(layouts)
     )
 
 
