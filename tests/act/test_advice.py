@@ -88,7 +88,7 @@ def test_a_new_number_of_processes_takes_the_nearest_and_says_so(store: Store) -
     fill(store, run(1, "a", count=2, procs=4), run(2, "b", count=8, procs=1024))
     advice = ask(store, "new", procs=8)
     assert advice.layout.count == 2
-    assert "as no other ran with 8 processes" in advice.striping.because
+    assert "no other application ran with 8 processes" in advice.striping.because
 
 
 def test_the_second_run_follows_the_rule_and_later_ones_climb(store: Store) -> None:
@@ -197,7 +197,7 @@ def test_lines_on_a_screen_tell_nothing_of_files(store: Store, policy: str) -> N
     for number, app in ((2, "vpic"), (3, "hello")):
         fill(store, run(number, app, count=None, total_bytes=1000, shared_bytes=0, request_rows=nothing))
     assert "(run 1) processes shared files" in ask(store, policy=policy).striping.because
-    assert "its only run does not tell how it uses files" in ask(store, "hello", policy=policy).striping.because
+    assert "its only run does not show how it uses files" in ask(store, "hello", policy=policy).striping.because
 
 
 def test_how_many_of_its_processes_do_io_is_told_by_one_run(store: Store) -> None:

@@ -209,7 +209,7 @@ def test_an_interrupted_study_says_how_to_go_on_and_goes_on_with_its_own_setting
         (["simulate", EXAMPLE, "--place", "greedy"], "no placement policy 'greedy'; did you mean 'greedy-"),
         (["allocate", EXAMPLE, "--allocate", "forebay:wait=1"], "no option of policy 'forebay' 'wait'"),
         (["allocate", EXAMPLE, "--allocate", "forebay:weight=x"], "weight must be of type float, not 'x'"),
-        (["allocate", EXAMPLE, "--allocate", "forebay:weight=7"], "weight must lie between 0 and 1, not 7"),
+        (["allocate", EXAMPLE, "--allocate", "forebay:weight=7"], "weight must be between 0 and 1, not 7"),
         (["allocate", "nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["simulate", EXAMPLE, "--horizon", "soon"], "--horizon: 'soon' is not a number"),
         (["simulate", EXAMPLE, "--allocate", ","], "--allocate: names no policy"),

@@ -273,7 +273,7 @@ def test_optimal_refuses_what_is_too_much_to_search() -> None:
     view = judged(on(8, *[app({1: 1.0, 8: 2.0})] * 8), 10.0)
     refusal = optimal.decide(view)
     assert isinstance(refusal, Never)
-    assert "1.68e+07 allocations to try, more than the 2,000,000" in refusal.because
+    assert "1.68e+07 allocations to try; the limit is 2,000,000" in refusal.because
     assert isinstance(optimal.decide(judged(on(2, app({1: 1.0, 2: 2.0})), 10.0), most=1), Never)
 
 
@@ -311,7 +311,7 @@ def test_alone_an_application_gets_its_best_number_from_forebay() -> None:
 def test_a_weight_that_is_no_share_is_refused(weight: float) -> None:
     view = judged(on(2, app({1: 1.0, 2: 2.0})), 10.0)
     for name in ("forebay", "optimal"):
-        with pytest.raises(BadInput, match="weight must lie between 0 and 1"):
+        with pytest.raises(BadInput, match="weight must be between 0 and 1"):
             policies("allocate")[name].decide(view, weight=weight)
 
 

@@ -61,10 +61,10 @@ def test_the_allocator_is_told_which_placement_will_follow() -> None:
 @pytest.mark.parametrize(
     ("counts", "reason"),
     [
-        ((1,), "mine: 1 counts for 2 applications"),
-        ((1, 1, 1), "mine: 3 counts for 2 applications"),
-        ((1, 0), "mine: ior has no bandwidth on 0 targets"),
-        ((1, 3), "mine: ior has no bandwidth on 3 targets"),
+        ((1,), "mine: returns 1 counts for 2 applications"),
+        ((1, 1, 1), "mine: returns 3 counts for 2 applications"),
+        ((1, 0), "mine: gives ior 0 targets, which its curve excludes"),
+        ((1, 3), "mine: gives ior 3 targets, which its curve excludes"),
     ],
 )
 def test_an_impossible_allocation_is_the_policys_fault(counts: tuple[int, ...], reason: str) -> None:

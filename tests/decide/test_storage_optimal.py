@@ -120,7 +120,7 @@ def test_two_times_of_need_are_solved_apart_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("limit", "how"),
     [
-        ("_MOST_ENTRIES", "each request alone: too many compete to say more"),
+        ("_MOST_ENTRIES", "each request alone: too many compete for a closer bound"),
         ("_MOST_WHOLE", "integer programming, in part relaxed"),
         ("_MOST_BRANCHES", "integer programming"),
     ],

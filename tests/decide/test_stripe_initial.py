@@ -86,9 +86,7 @@ def test_ties_go_to_fewer_and_smaller_stripes() -> None:
 def test_the_nearest_number_of_processes_is_on_a_log_scale_and_said() -> None:
     choice = follow_others(view(12, peers(2, 1, 1.0), peers(32, 8, 1.0), peers(5, 4, 1.0, runs=1200)))
     assert choice.count == 4  # 12 is 2.4 times 5, and 32 is 2.7 times 12, though 20 away from 5 is farther than 7
-    assert (
-        "as no other ran with 12 processes, of the 1,200 runs of others with 5, the nearest number," in choice.because
-    )
+    assert "no other application ran with 12 processes; of the 1,200 runs with 5, the nearest number," in choice.because
     choice = follow_others(view(12, peers(4, 2, 1.0), peers(32, 8, 1.0)))
     assert choice.count == 8  # though 4 is only 8 away
 

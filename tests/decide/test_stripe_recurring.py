@@ -159,7 +159,7 @@ def test_the_reason_names_the_run_that_rules_more_stripes_out() -> None:
     choice = climb(view(past(3, 2, 8e8), past(5, 4, 7e8), past(6, 2, 9e8)))
     assert choice.runs == (3, 5, 6)
     assert choice.because == (
-        "its run 6 with 2 stripes of 1 MiB reached 900.00 MB/s, after 800.00 MB/s with the same in run 3, "
+        "its run 6 with 2 stripes of 1 MiB reached 900.00 MB/s, after 800.00 MB/s with the same layout in run 3, "
         "and 4 stripes were no faster in run 5, so it tries 2 stripes of 2 MiB"
     )
 

@@ -109,14 +109,14 @@ def test_chance_reaches_every_usable_target(view: StripeView, data: st.DataObjec
     count = data.draw(st.integers(1, view.most))
     found = anywhere(view, count)
     assert list(found.targets) == [t.index for t in windows(view, count)[int(view.chance * view.most)]]
-    assert found.because == f"target {found.index} comes first by chance"
+    assert found.because == f"target {found.index} was chosen at random as the first"
 
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_a_count_that_does_not_fit_is_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=f"{count} stripes are not possible here; at most 2 are"):
+    with pytest.raises(ValueError, match=f"cannot use {count} stripes; use 1 to 2"):
         place(used(0, 0), count)
-    with pytest.raises(ValueError, match=f"{count} stripes are not possible here; at most 2 are"):
+    with pytest.raises(ValueError, match=f"cannot use {count} stripes; use 1 to 2"):
         anywhere(used(0, 0), count)
 
 

@@ -1,1 +1,1 @@
-"""What to do: policies from a read-only view to a decision. No clock, no files, no hidden randomness."""
+"""Policies: functions from a read-only view to a decision. They use no clock, no files and no hidden randomness."""

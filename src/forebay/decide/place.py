@@ -1,4 +1,4 @@
-"""Which targets each application gets: the placement policies."""
+"""The placement policies: which targets each application gets."""
 
 import heapq
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from forebay.model.kernels import Array, kernel
 def random(view: View, counts: Sequence[int]) -> Placement:
     """Different targets for each application, uniformly at random."""
     rng = view.rng
-    assert rng is not None, "the random policy is called with a generator"
+    assert rng is not None, "the random policy needs view.rng"
     return tuple(tuple(sorted(rng.choice(view.system.targets, n, replace=False).tolist())) for n in counts)
 
 
 @placer("greedy-non-clairvoyant", source="Bandet et al. 2024, IV-B")
 def greedy_non_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
-    """Round robin over the targets, the applications with most of them first."""
+    """Targets in round-robin order; the application with the most targets comes first."""
     targets = view.system.targets
     first = np.empty(len(counts), dtype=np.int64)
     round_robin(np.asarray(counts, dtype=np.int64), targets, first, np.empty(targets + 1, dtype=np.int64))
@@ -32,12 +32,12 @@ def greedy_non_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
 
 @kernel
 def round_robin(counts: Array, targets: int, first: Array, turn: Array) -> None:
-    """Application a gets the counts[a] targets from first[a] on; `turn` is scratch space with room for every n."""
+    """Write to first[a] where the counts[a] targets of application a begin; `turn` is scratch space for every n."""
     turn[:] = 0
     for n in counts:
         turn[n] += n
     before = 0
-    for n in range(turn.size - 1, -1, -1):  # those with n targets begin after all with more
+    for n in range(turn.size - 1, -1, -1):  # applications with n targets come after all with more
         turn[n], before = before, before + turn[n]
     for a in range(counts.size):
         n = counts[a]
@@ -51,7 +51,7 @@ def round_robin(counts: Array, targets: int, first: Array, turn: Array) -> None:
     source="Bandet et al. 2024, IV-B",
 )
 def greedy_clairvoyant(view: View, counts: Sequence[int]) -> Placement:
-    """The least occupied targets, the applications with the largest share of I/O first."""
+    """The least occupied targets; the application with the largest share of I/O comes first."""
     ratios = [a.io_ratio(n) for a, n in zip(view.applications, counts, strict=True)]
     placement: list[tuple[int, ...]] = [()] * len(counts)
     occupied = [(0.0, target) for target in range(view.system.targets)]

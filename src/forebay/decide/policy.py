@@ -1,4 +1,4 @@
-"""What a policy is: a function with a name, and what it needs to know."""
+"""A policy: a named function, and the inputs that it needs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Kind = Literal["allocate", "place", "storage", "stripe", "order", "tune"]
 
 
 class Input(Enum):
-    """What a policy can need to know of an application, a request or a job, and how hard that is to come by.
+    """What a policy may need to know about an application, a request or a job, and how hard it is to obtain.
 
-    Difficulties are those of Bandet et al. 2024, section IV-C: 1 easy, 2 medium, 3 hard. For striping, what the
-    job script or the file system tells is easy, and what a history or a watch over the targets tells is medium.
+    Difficulties follow Bandet et al. 2024, section IV-C: 1 easy, 2 medium, 3 hard. For striping, the job script and
+    the file system provide easy inputs; a history or monitoring of the targets provides medium ones.
     """
 
     BOOKED = ("space booked", 1)
@@ -51,19 +51,19 @@ STRIPING_INPUTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One policy of one kind; what `decide` gets and answers depends on the kind.
+    """A policy. Its kind determines what `decide` takes and returns.
 
     | kind | `decide` |
     |---|---|
     | allocate | `(View) -> Allocation or Never` |
     | place | `(View, counts) -> Placement` |
     | stripe | `(StripeView) -> Striping` |
-    | storage | `(ledger, size, start, end, duration, turn) -> disk`; `(Platform) ->` such a function if it `prepares` |
+    | storage | `(ledger, size, start, end, duration, turn) -> disk`; `(Platform) ->` that function if it `prepares` |
     | order | a kernel `(queue, now) -> slot` |
     | tune | `(bandit, chance) -> arm` |
 
-    A user sets options by `name:option=value`. They are the function's keyword-only parameters; those of the last two
-    kinds are read from `options` by whoever calls the policy.
+    Users set options with `name:option=value`. Options are the function's keyword-only parameters. For the last two
+    kinds, the caller reads them from `options`.
     """
 
     kind: Kind
@@ -73,15 +73,15 @@ class Policy:
     source: str
     summary: str
     options: Mapping[str, object]
-    module: str  # where its code is
+    module: str  # that defines it
     simulates: bool = False
     prepares: bool = False
-    keeps_file_order: bool = False  # requests to one file at one server leave as they came, if none are aggregated
-    patient: bool = True  # the queue lets the oldest request go first when `patience` others have overtaken it
+    keeps_file_order: bool = False  # requests to one file at one server leave as they arrived, if not aggregated
+    patient: bool = True  # the queue sends the oldest request once `patience` others have overtaken it
 
     @property
     def difficulty(self) -> tuple[int, int]:
-        """Orders policies from easy to hard: the hardest input, then how many there are."""
+        """The sort key from easy to hard: the hardest input, then the number of inputs."""
         return max((i.difficulty for i in self.inputs), default=0), len(self.inputs)
 
 
@@ -94,7 +94,7 @@ def make_policy(
     options: Mapping[str, object] | None = None,
     **flags: bool,
 ) -> Callable[[Callable[..., Any]], Policy]:
-    """A decorator that makes a policy of a function; what it is called for each kind is below.
+    """Return a decorator that turns a function into a policy; each kind has its own name for it below.
 
     >>> @allocator("one-each")
     ... def one_each(view):
@@ -130,7 +130,7 @@ tuner = partial(make_policy, "tune", options={})
 
 
 def clip_counts(view: View, counts: Sequence[int]) -> Allocation:
-    """`counts`, each moved into what the application's curve is defined for."""
+    """Return an allocation with each count moved into the range of the application's curve."""
     return Allocation(
         tuple(min(max(int(n), a.curve.first), a.curve.last) for n, a in zip(counts, view.applications, strict=True))
     )

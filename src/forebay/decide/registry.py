@@ -1,7 +1,7 @@
-"""Every policy by name: the built-in ones first, then those that installed packages add.
+"""Policies by name: built-in ones and those of installed packages.
 
-A package adds policies by entry points of the group `forebay.policies`, each of which loads
-to a `Policy` (see docs/writing-a-policy.md).
+A package adds policies by entry points of the group `forebay.policies`. Each one loads
+a `Policy` (see docs/writing-a-policy.md).
 """
 
 import warnings
@@ -40,12 +40,12 @@ _TRUTH = {"true": True, "false": False}
 
 
 class PluginWarning(UserWarning):
-    """A package's policy was skipped, as it can't be loaded."""
+    """Forebay skips a policy of a package because it cannot load it."""
 
 
 @cache
 def policies(kind: Kind) -> dict[str, Policy]:
-    """All policies of one kind by name; a plug-in can't replace a built-in one."""
+    """Return all policies of one kind by name; a plug-in cannot replace a built-in one."""
     by_name = {policy.name: policy for policy in BUILT_IN if policy.kind == kind}
     for policy in _plugins():
         if policy.kind == kind:
@@ -55,12 +55,12 @@ def policies(kind: Kind) -> dict[str, Policy]:
 
 @cache
 def _plugins() -> list[Policy]:
-    """The policies of installed packages. One that is broken is reported and skipped: the others must still work."""
+    """Load the policies of installed packages. A broken one causes a warning, and the others still work."""
     loaded = []
     for point in entry_points(group="forebay.policies"):
         try:
             policy = point.load()
-        except Exception as error:  # somebody else's code: anything can go wrong
+        except Exception as error:  # code of another package can raise anything
             problem = f"cannot be loaded: {error!r}"
         else:
             if isinstance(policy, Policy):
@@ -73,7 +73,7 @@ def _plugins() -> list[Policy]:
 
 
 def find(kind: Kind, spec: str) -> Policy:
-    """The policy of that name, with options where `spec` gives them.
+    """Find the policy that `spec` names, and set the options that it gives.
 
     >>> find("allocate", "forebay:weight=0.3").name
     'forebay:weight=0.3'
@@ -100,7 +100,7 @@ def find(kind: Kind, spec: str) -> Policy:
 
 
 def given_options(kind: Kind, spec: str) -> dict[str, object]:
-    """The options that `spec` itself gives.
+    """Return the options that `spec` sets.
 
     >>> given_options("order", "twins:window=4000000")
     {'window': 4000000}
@@ -110,7 +110,7 @@ def given_options(kind: Kind, spec: str) -> dict[str, object]:
 
 
 def check_policy(where: str, kind: Kind, spec: str) -> str:
-    """`spec`, if it names a policy."""
+    """Return `spec` if it names a policy."""
     try:
         find(kind, spec)
     except UserError as error:

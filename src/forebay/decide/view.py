@@ -22,13 +22,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well a schedule did: mean I/O slowdown and machine idle time, both the lower the better."""
+    """The quality of a schedule: mean I/O slowdown and machine idle time; lower is better."""
 
     mean_io_slowdown: float
     machine_idle: float
 
     def combine(self, weight: float) -> float:
-        """One number, the lower the better: changes of the slowdown count by `weight`, of computing by the rest."""
+        """Combine both into one number, lower is better; slowdown counts with `weight`, computing with 1 - `weight`."""
         check_weight(weight)
         computing = max(1.0 - self.machine_idle, 1e-9)
         return float(self.mean_io_slowdown**weight / computing ** (1.0 - weight))
@@ -36,34 +36,34 @@ class Score:
 
 def check_weight(weight: float) -> None:
     if not 0 <= weight <= 1:
-        raise BadInput("policy option", f"weight must lie between 0 and 1, not {weight:g}")
+        raise BadInput("policy option", f"weight must be between 0 and 1, not {weight:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Tries a placement out over [0, horizon]. Handed in, because `decide` knows no simulator."""
+    """Scores a placement over [0, horizon]. Callers pass it in, because `decide` does not import the simulator."""
 
     horizon: float
     score: Callable[[Placement], Score]
 
 
 def _array(name: str, dtype: type[Any] = np.float64) -> cached_property[Any]:
-    """That attribute of every application."""
+    """Return a property that holds one attribute of every application as an array."""
     get = attrgetter(name)
     return cached_property(lambda view: np.array([get(a) for a in view.applications], dtype=dtype))
 
 
 @dataclass(frozen=True)
 class View:
-    """One read-only set of applications on one machine, as values and as flat arrays.
+    """The applications and the machine, read-only, as values and as arrays.
 
     Two-dimensional arrays have a row for each application and a column for each n from 0 to
-    the largest; columns that an application's curve doesn't define hold inf (seconds, stress)
-    or 0 (bandwidth), so that no minimum or maximum picks them.
+    the largest. Where a curve is not defined, they hold inf (seconds, stress) or 0 (bandwidth),
+    so that no minimum or maximum selects that n.
 
-    `rng` is the only source of chance, and `judge` the only way to try a schedule out.
-    `places` is the name of the placement policy that will follow an allocation, and `place`
-    what it does, if that is known.
+    `rng` is the only source of randomness, and `judge` the only way to try a schedule.
+    `places` names the placement policy that follows an allocation, and `place` is its
+    function, if the caller knows it.
     """
 
     system: System

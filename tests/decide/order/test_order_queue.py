@@ -158,7 +158,7 @@ def test_a_setting_that_can_not_be_is_refused_in_one_line(wrong: dict[str, Any],
 def test_an_unknown_scheduler_suggests_the_nearest() -> None:
     with pytest.raises(UnknownName, match="no request scheduler 'twin'; did you mean 'twins'"):
         new_queue("twin", servers=2)
-    with pytest.raises(BadInput, match="'random' is no request scheduler"):
+    with pytest.raises(BadInput, match="'random' is not a request scheduler"):
         new_queue(policies("storage")["random"], servers=2)
 
 

@@ -124,9 +124,7 @@ def test_idle_nodes_neither_vote_nor_learn() -> None:
 
 def test_with_nothing_to_do_all_stays_as_it_is() -> None:
     for told in ([], [report("a", WINDOWS[2], situation=None)]):
-        assert decide(council(), told, seed_state(0))[1] == Decided(
-            value=None, because="no I/O node has anything to do"
-        )
+        assert decide(council(), told, seed_state(0))[1] == Decided(value=None, because="all I/O nodes are idle")
     of = replace(council(), sent=3)
     assert decide(of, [], seed_state(0))[1].value == WINDOWS[3]
 
@@ -260,13 +258,13 @@ def test_whatever_is_reported_the_value_is_one_of_those_tuned(told: list[Report]
 @pytest.mark.parametrize(
     ("values", "more", "complaint"),
     [
-        ((), {}, "window: needs one value or several different ones"),
-        ((1, 2, 1), {}, "window: needs one value or several different ones"),
+        ((), {}, "window: needs one or more distinct values"),
+        ((1, 2, 1), {}, "window: needs one or more distinct values"),
         (WINDOWS, {"reward": "speed"}, "no reward 'speed'; use one of: bandwidth, demand"),
         (WINDOWS, {"spec": "epsilon-greedy:epsilon=2"}, "epsilon must be from 0 to 1"),
         (WINDOWS, {"spec": "epsilon"}, "no tuner 'epsilon'"),
         (WINDOWS, {"spec": "fixed:arm=7"}, "arm must be from 0 to 6"),
-        (WINDOWS, {"limit": 0}, "must remember one situation at least"),
+        (WINDOWS, {"limit": 0}, "must remember at least one situation"),
     ],
 )
 def test_an_impossible_council_is_refused(values: tuple[Value, ...], more: dict[str, Any], complaint: str) -> None:

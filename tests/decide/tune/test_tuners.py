@@ -155,7 +155,7 @@ def test_a_tuner_of_somebody_else_is_asked_and_checked() -> None:
     mine = tuner("mine", options={"arm": 1})(lambda bandit, _: int(bandit[OPTIONS]))
     bandit = bandit_for(mine, 2)
     assert number(mine) == OTHER and pick(mine, bandit, seed_state(0)) == 1
-    with pytest.raises(PolicyError, match="mine: answers 2, which is no int from 0 to 1"):
+    with pytest.raises(PolicyError, match="mine: returns 2, which is not an int from 0 to 1"):
         pick(tuner("mine")(lambda *_: 2), bandit, seed_state(0))
     with pytest.raises(BadInput, match="shape must be a number, not 'round'"):
         bandit_for(tuner("mine", options={"shape": "round"})(lambda *_: 2), 2)

@@ -1,1 +1,1 @@
-"""How many targets each application gets."""
+"""Allocation policies: how many targets each application gets."""

@@ -1,4 +1,4 @@
-"""How many targets each application gets: the policies that others are compared with."""
+"""Baseline allocation policies, for comparison."""
 
 import math
 
@@ -12,8 +12,8 @@ from forebay.model.kernels import Array, kernel
 
 @allocator("random", source="Bandet et al. 2024, IV-A")
 def random(view: View) -> Allocation:
-    """Any number of targets that the curve is defined for, uniformly at random."""
-    assert view.rng is not None, "the random policy is called with a generator"
+    """A uniformly random number of targets for which the curve is defined."""
+    assert view.rng is not None, "the random policy needs view.rng"
     return Allocation(tuple(int(n) for n in view.rng.integers(view.first, view.last + 1)))
 
 
@@ -26,23 +26,23 @@ def static(view: View) -> Allocation:
 
 @allocator("best-bandwidth", inputs=[Input.N_PERF], source="Bandet et al. 2024, IV-A")
 def best_bandwidth(view: View) -> Allocation:
-    """The number of targets on which the application alone is fastest."""
+    """The number of targets on which the application is fastest alone."""
     return Allocation(tuple(a.curve.n_perf for a in view.applications))
 
 
 @allocator("nsys", inputs=[Input.VOLUME, Input.COMPUTE_SECONDS, Input.CURVE], source="Bandet et al. 2024, IV-A")
 def nsys(view: View) -> Allocation:
-    """The number of targets by which the application loads the I/O system least."""
+    """The number of targets with which the application loads the I/O system least."""
     return Allocation(tuple(view.n_sys.tolist()))
 
 
 @allocator("mckp", inputs=[Input.CURVE], source="Bez et al. 2021")
 def mckp(view: View) -> Allocation:
-    """Largest sum of bandwidths with targets of one's own; what doesn't fit shares one target.
+    """The largest sum of bandwidths on exclusive targets; the remaining applications share one target.
 
-    Where every application can have targets of its own, each gets one measured n. Where there
-    are too many of them, the last target is set aside, the knapsack chooses who gets how many
-    of the others, and everybody else shares the one set aside (or as many as their smallest n).
+    If every application can have exclusive targets, each gets one measured n. Otherwise the last
+    target is set aside, a knapsack assigns the others, and all applications without targets share
+    the last one (or their smallest n targets from the end).
     """
     curves = [a.curve for a in view.applications]
     targets = view.system.targets
@@ -53,7 +53,7 @@ def mckp(view: View) -> Allocation:
     size = np.array([n for c in curves for n in c.counts], dtype=np.int64)
     value = np.array([b for c in curves for b in c.bandwidths])
     chosen = _knapsack(begin, size, value, targets - shared, not enough)
-    # Targets from the lowest index up for those who have their own; the last ones for the others.
+    # Exclusive targets start at the lowest index; shared ones are the last.
     placement: list[tuple[int, ...]] = []
     free = 0
     for count, curve in zip(chosen.tolist(), curves, strict=True):
@@ -64,9 +64,9 @@ def mckp(view: View) -> Allocation:
 
 @kernel
 def _knapsack(begin: Array, size: Array, value: Array, capacity: int, may_skip: bool) -> Array:
-    """One item of each class, or none, of largest value; ties go to the smallest items for the earliest classes."""
+    """Choose at most one item per class with the largest value; ties give the earliest classes the smallest items."""
     classes = begin.size - 1
-    best = np.zeros((classes + 1, capacity + 1))  # [k, c]: the largest value of the classes from k on within c
+    best = np.zeros((classes + 1, capacity + 1))  # [k, c]: largest value of classes k and later within capacity c
     for k in range(classes - 1, -1, -1):
         for c in range(capacity + 1):
             top = best[k + 1, c] if may_skip else -np.inf

@@ -1,17 +1,16 @@
-"""`forebay`: our own allocator. It asks a model of the sharing what an allocation would lead to.
+"""The allocation policy `forebay`. It predicts the effect of an allocation with a model of sharing.
 
-Where `tcpu` bounds the load and looks at congestion-free times, this policy estimates the
-congestion itself. Application a has a transfer under way on one of its targets with
-probability p(a). Somebody who comes to a target finds the others' transfers there, so a
-transfer takes 1 + (sum of p of the others on that target) times what it takes alone, a phase
-takes as long as its slowest transfer, and p follows from how long the phases are: a fixed
-point, found by iteration. That takes a microsecond, so hundreds of thousands of allocations
-can be compared, each as it would really be placed: first one application at a time, then by
-simulated annealing, because a placement in turns moves everybody when somebody changes.
+`tcpu` bounds the load and uses congestion-free times; this policy estimates the congestion
+itself. Application a has a transfer under way on one of its targets with probability p(a).
+A transfer shares its target with the others' transfers, so it takes 1 + (sum of p of the
+others on that target) times as long as alone. A phase takes as long as its slowest transfer,
+and p follows from the length of the phases: a fixed point, found by iteration. This takes a
+microsecond, so the policy can compare hundreds of thousands of allocations with their real
+placement: first one application at a time, then by simulated annealing, because under round
+robin a change of one application moves all others.
 
-What it needs to know is what `tcpu` needs: compute nodes, volume, compute time, curve. It
-uses neither the number of phases nor a simulator, and no chance: the same view gives the
-same answer.
+It needs the same inputs as `tcpu`: compute nodes, volume, compute time, curve. It uses
+neither the number of phases nor a simulator, and it is deterministic.
 """
 
 from typing import NamedTuple
@@ -25,31 +24,31 @@ from forebay.decide.view import View, check_weight
 from forebay.model.decision import Allocation
 from forebay.model.kernels import Array, kernel
 
-# The slowest of n transfers meets more than the mean: halfway between the mean and the most
-# loaded target, and then the chance part, which grows with the spread of the load and with
-# log n. Fitted once to simulated phases over loads 0.4 to 1.2; not sensitive.
+# The slowest of n transfers meets more than the mean load: halfway to the most loaded target,
+# plus a random term that grows with the spread of the load and with log n. Fitted once to
+# simulated phases over loads 0.4 to 1.2; results are not sensitive to it.
 _TOWARDS_MOST_LOADED = 0.5
 _STRAGGLERS = 0.3
 
-_SETTLE = 60  # iterations that find the fixed point from nowhere
-_FOLLOW = 3  # iterations that follow it after one or two applications changed
-_STEPS_EACH, _MOST_STEPS = 12_000, 700_000  # annealing steps for each application, and in all
-_HOT, _COLD = 3e-3, 5e-5  # a step that is worse by this much (relative) is still taken now and then
-_HOPELESS = 10  # temperatures that a step may be worse at first sight
+_SETTLE = 60  # iterations to find the fixed point from the start
+_FOLLOW = 3  # iterations to update it after one or two applications change
+_STEPS_EACH, _MOST_STEPS = 12_000, 700_000  # annealing steps for each application, and in total
+_HOT, _COLD = 3e-3, 5e-5  # relative losses that annealing sometimes accepts, first and last
+_HOPELESS = 10  # temperatures; a first estimate that is worse by more ends the evaluation
 _PAIRS = 0.5  # share of steps in which one application gives a target to another
-_ANY = 0.2  # share of the other steps that go anywhere, not to a neighbouring n
+_ANY = 0.2  # share of the other steps that go to a random n, not a neighbouring one
 
 
 class _Case(NamedTuple):
     io_seconds: Array  # [application, n]
     compute_seconds: Array
     node_share: Array  # of the machine's compute nodes
-    slowdown_each: Array  # slowdown by one second of I/O: 1 / (I/O seconds alone on the best n)
+    slowdown_each: Array  # slowdown per second of I/O: 1 / (I/O seconds alone on the best n)
     straggle: Array  # for each n
     first: Array
     last: Array
     targets: int
-    known_targets: bool  # placed round robin; otherwise anywhere with the same chance
+    known_targets: bool  # placed round robin; otherwise uniformly at random
     weight: float
 
 
@@ -65,11 +64,10 @@ class _Scratch(NamedTuple):
     source="Forebay",
 )
 def forebay(view: View, *, weight: float = 0.1) -> Allocation:
-    """The least expected slowdown and idle time, by a model of who meets whom on which target.
+    """The least expected slowdown and idle time, by a model of how applications share targets.
 
-    `weight`, between 0 and 1, is how much a percent less slowdown counts against a percent more
-    computing done. If the placement that follows is not greedy-non-clairvoyant, the model
-    assumes nothing of it.
+    `weight`, between 0 and 1, is the weight of the slowdown; 1 - `weight` is that of computing.
+    The model assumes random targets unless the placement is greedy-non-clairvoyant.
     """
     check_weight(weight)
     counts = np.array(tcpu.decide(view).counts, dtype=np.int64)
@@ -99,7 +97,7 @@ def forebay(view: View, *, weight: float = 0.1) -> Allocation:
 
 @kernel
 def _descend(case: Array, counts: Array, busy: Array) -> None:
-    """Give each application in turn the n that is best with the others as they are, until none moves."""
+    """Give each application in turn its best n with the others unchanged, until none changes."""
     scratch = _scratch(case, counts.size)
     best = _score(case, counts, busy, scratch, _SETTLE)
     trial = busy.copy()
@@ -123,7 +121,7 @@ def _descend(case: Array, counts: Array, busy: Array) -> None:
 
 @kernel
 def _anneal(case: Array, counts: Array, busy: Array, steps: int) -> None:
-    """Change one or two applications at a time, at first also for the worse; keep the best seen."""
+    """Change one or two applications at a time, at first also for the worse; keep the best allocation."""
     scratch = _scratch(case, counts.size)
     applications = np.uint64(counts.size)
     trial, best_counts = busy.copy(), counts.copy()
@@ -179,8 +177,8 @@ def _scratch(case: Array, applications: int) -> Array:
 
 @kernel
 def _score(case: Array, counts: Array, busy: Array, scratch: Array, iterations: int, limit: float = np.inf) -> float:
-    """`Score.combine` of what is expected, as a logarithm; `busy` changes in place, once if that exceeds `limit`."""
-    # Taken out of the tuples once: numba would count a reference each time.
+    """Return the log of the expected `Score.combine`. Updates `busy` in place, only once if that exceeds `limit`."""
+    # Read from the tuples only once: numba counts references at each access.
     io_seconds, compute_seconds, straggle = case.io_seconds, case.compute_seconds, case.straggle
     node_share, slowdown_each = case.node_share, case.slowdown_each
     start, load = scratch.start, scratch.load
@@ -240,5 +238,5 @@ def _xorshift(state: Array) -> Array:
 
 @kernel
 def _unit(state: Array) -> float:
-    """A number in [0, 1) from the upper bits, which are the better ones."""
+    """Return a number in [0, 1) from the upper bits, which are more random."""
     return np.float64(state >> np.uint64(11)) * 2.0**-53

@@ -1,8 +1,8 @@
-"""`optimal`: the best allocation there is, for cases small enough to search, with the simulator as judge.
+"""`optimal`: the best allocation according to the simulator, for cases small enough to search.
 
-Congestion only ever adds: an application's slowdown is at least its rho_io, and its time in
-I/O over the horizon at least what it has alone. So a branch whose score would be no better
-than the best so far, even with the unfriendliest competitors gone, is not entered.
+Congestion never helps: an application's slowdown is at least its rho_io, and its I/O time over
+the horizon is at least that alone. The search skips a branch whose score, without any
+congestion, is no better than the best so far.
 """
 
 import math
@@ -25,14 +25,14 @@ _MOST_APPLICATIONS = 200  # each is a level of recursion
     simulates=True,
 )
 def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Allocation | Never:
-    """The allocation that the simulator likes best, by branch and bound; for small cases."""
-    assert view.judge is not None and view.place is not None, "optimal is called with a judge and a placement"
+    """The best allocation in the simulator, by branch and bound; for small cases."""
+    assert view.judge is not None and view.place is not None, "optimal needs view.judge and view.place"
     choices = [range(a.curve.first, a.curve.last + 1) for a in view.applications]
     total = math.prod(len(c) for c in choices)
     if total > most:
-        return Never(because=f"{total:.3g} allocations to try, more than the {most:,} that optimal:most=… allows")
+        return Never(because=f"{total:.3g} allocations to try; the limit is {most:,} (raise it with optimal:most=…)")
     if len(choices) > _MOST_APPLICATIONS:
-        return Never(because=f"{len(choices)} applications, more than the {_MOST_APPLICATIONS} that optimal can search")
+        return Never(because=f"{len(choices)} applications; optimal can search at most {_MOST_APPLICATIONS}")
     judge, place = view.judge, view.place
     best, answer = math.inf, Allocation(())
 
@@ -46,13 +46,13 @@ def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Alloca
     for policy in (nsys, tcpu, best_bandwidth):
         try_out(policy.decide(view).counts)
     slowdown, idle = _lower_bounds(view, judge.horizon)
-    doing_io = max(1, int((view.volume > 0).sum()))  # the mean is over those
+    doing_io = max(1, int((view.volume > 0).sum()))  # the mean counts only these
     rest_slowdown = np.concatenate([np.cumsum(slowdown.min(axis=1)[::-1])[::-1], [0.0]])
     rest_idle = np.concatenate([np.cumsum(idle.min(axis=1)[::-1])[::-1], [0.0]])
     counts: list[int] = []
 
     def enter(so_far_slowdown: float, so_far_idle: float) -> None:
-        """Depth first over the applications in input order, lowest n first, so ties go to the lowest."""
+        """Search depth first in input order, lowest n first, so that ties go to the lowest n."""
         i = len(counts)
         bound = Score((so_far_slowdown + rest_slowdown[i]) / doing_io, so_far_idle + rest_idle[i])
         if bound.combine(weight) >= best:
@@ -70,7 +70,7 @@ def optimal(view: View, *, weight: float = 0.1, most: int = 2_000_000) -> Alloca
 
 
 def _lower_bounds(view: View, horizon: float) -> tuple[Floats, Floats]:
-    """For each application and n: its slowdown, and its part of the machine's idle time, if alone."""
+    """Return, for each application and n, its slowdown and its share of machine idle time if alone."""
     phases = np.array([a.phases for a in view.applications])[:, None]
     compute, io = view.compute_seconds[:, None] / phases, view.io_seconds / phases
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,10 +1,10 @@
-"""`tcpu`: TCPU-Allocator, Algorithm 1 of the paper, to the letter, in O(log K) a move.
+"""`tcpu`: TCPU-Allocator, exactly Algorithm 1 of the paper, in O(log K) per move.
 
-The listing looks at every application again for every move. But what it finds for one
-application changes only when that application moved, or when the load crossed a bound that
-decided one of its comparisons. So each application's finding is kept in a tournament tree
-together with its bounds: the winner, the sum of the stress, and the next bound to be
-crossed are read at the root, and one leaf at a time is looked at again.
+The listing evaluates every application again for every move. But the result for an
+application changes only when it moves, or when the load crosses a bound that decided one of
+its comparisons. So a tournament tree keeps each application's result and bounds: the root
+has the winner, the sum of the stress and the next bound, and one leaf at a time is evaluated
+again.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from forebay.model.kernels import Array, hot_kernel, kernel
 
 class _Case(NamedTuple):
     counts: Array  # targets of each application so far
-    move: Array  # and after its next move
+    move: Array  # targets after its next move
     n_perf: Array
     stress: Array  # [application, n]
     cpu_load: Array
@@ -28,10 +28,10 @@ class _Case(NamedTuple):
 
 class _Tree(NamedTuple):
     total: Array  # sum of the stress
-    gain: Array  # largest loadDiff, and whose it is
-    winner: Array
-    fits: Array  # largest rise in load that was found to fit
-    over: Array  # smallest rise in load that was found not to
+    gain: Array  # largest loadDiff
+    winner: Array  # its application
+    fits: Array  # largest rise in load that fits
+    over: Array  # smallest rise in load that does not fit
 
 
 @allocator(
@@ -40,7 +40,7 @@ class _Tree(NamedTuple):
     source="Bandet et al. 2024, Algorithm 1",
 )
 def tcpu(view: View) -> Allocation:
-    """From nsys up, as long as the load stays at most 1, what keeps most compute nodes computing."""
+    """Starts at nsys and adds targets that keep the most compute nodes busy, while the load is at most 1."""
     with np.errstate(invalid="ignore"):
         cpu_load = view.compute_nodes[:, None] * (1.0 - view.io_ratio)
     counts = view.n_sys.copy()
@@ -75,7 +75,7 @@ def _climb(counts: Array, n_perf: Array, stress: Array, cpu_load: Array, targets
     for node in range(leaves - 1, 0, -1):
         _merge(tree, node)
     while True:
-        while load + fits[1] > 1.0 or load + over[1] <= 1.0:  # a bound was crossed: look again
+        while load + fits[1] > 1.0 or load + over[1] <= 1.0:  # the load crossed a bound: evaluate again
             node = 1
             crossed = load + fits[1] > 1.0
             while node < leaves:
@@ -96,7 +96,7 @@ def _climb(counts: Array, n_perf: Array, stress: Array, cpu_load: Array, targets
 
 @hot_kernel
 def _look(case: Array, tree: Array, i: int, load: float) -> None:
-    """Lines 8 to 14 for application i, and the bounds within which they find the same again."""
+    """Run lines 8 to 14 for application i, and store the bounds within which the result stays the same."""
     stress, targets, leaf = case.stress, case.targets, tree.total.size // 2 + i
     n = moved = case.counts[i]
     diff, most_fit, least_over = -1.0, -np.inf, np.inf

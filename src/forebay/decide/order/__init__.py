@@ -1,5 +1,5 @@
-"""Which of the requests that wait at an I/O node goes to its server next.
+"""Request schedulers: which waiting request an I/O node sends to its server next.
 
-Everything about an I/O node's waiting requests is one array of 64-bit integers, so that the live node and the
-simulator call the very same kernels: `queue` is the door to them.
+One array of 64-bit integers holds all waiting requests of an I/O node, so that the live node and the simulator call
+the same kernels. `queue` is the interface to them.
 """

@@ -1,13 +1,13 @@
-"""The requests that wait at one I/O node, and those that it sent and that are not answered yet.
+"""The queue of one I/O node: its waiting requests, and those in flight.
 
     q = new_queue("twins:window=500000", servers=4)
     arrive(q, now, server, file, flow, offset, size, write)     # a slot; NONE if the queue is full
-    slot = take(q, now)                                         # what to send now; NONE: ask again at q[WAKE]
-    while slot != NONE: ...; slot = follower(q, slot)           # the parts of one message
-    complete(q, slot)                                           # it was answered
+    slot = take(q, now)                                         # the request to send; NONE: ask again at q[WAKE]
+    while slot != NONE: ...; slot = follower(q, slot)           # the requests of one message
+    complete(q, slot)                                           # the server has answered
 
-Times are nanoseconds. `take` is to be asked after every arrival and every answer, at q[WAKE], and after a setting
-was changed. Everything is O(1), but O(log waiting) for `sjf` and `wfq`.
+Times are in nanoseconds. Call `take` after every arrival, every answer and every change of a setting, and at q[WAKE].
+Every operation is O(1), except O(log waiting) with `sjf` and `wfq`.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ from forebay.model.kernels import Array, fresh_kernel, hot_kernel
 
 MOST_IN_MESSAGE = 256  # requests
 LONGEST_WINDOW = 10**12  # nanoseconds
-MOST = 1 << 40  # bytes of a message, messages of a turn, requests that overtake
+MOST = 1 << 40  # the largest value of a setting: bytes, messages or requests
 HEAVIEST = 1000
-_ANY = -3  # whichever request the scheduler picks
+_ANY = -3  # the request that the scheduler picks
 
 
 @hot_kernel
 def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, size: int, write: int) -> int:
-    """A request begins to wait: its slot, or NONE if the queue is full, or NO_SUCH if no request can be like that."""
+    """Add a request. Return its slot, NONE if the queue is full, or NO_SUCH if the request is invalid."""
     is_known = 0 <= server < q[w.SERVERS] and 0 <= file < q[w.FILES] and 0 <= flow < q[w.FLOWS]
     if not is_known or offset < 0 or size < 0:
         return w.NO_SUCH
@@ -58,21 +58,21 @@ def arrive(q: Array, now: int, server: int, file: int, flow: int, offset: int, s
 
 @hot_kernel
 def take(q: Array, now: int) -> int:
-    """The first request of the next message, which is on its way from now on; or NONE until q[WAKE]."""
+    """Send the next message. Return its first request, or NONE if nothing is to be sent before q[WAKE]."""
     slot = _due(q)
     return _send(q, pick(q, now) if slot == _ANY else slot)
 
 
 def take_with(picks: Callable[[Array, int], int]) -> Callable[[Array, int], int]:
-    """`take` for a scheduler of somebody else's, compiled anew in every process; NO_SUCH if it picks what can't go."""
+    """Return `take` for a scheduler of another package, compiled in every process; it is NO_SUCH for a bad pick."""
     picks = picks if hasattr(picks, "py_func") else fresh_kernel(picks)
 
     @fresh_kernel
-    def take_theirs(q: Array, now: int) -> int:
+    def take_picked(q: Array, now: int) -> int:
         slot = _due(q)
         return _send(q, picks(q, now) if slot == _ANY else slot)
 
-    return take_theirs
+    return take_picked
 
 
 def take_of(policy: Policy) -> Callable[[Array, int], int]:
@@ -81,13 +81,13 @@ def take_of(policy: Policy) -> Callable[[Array, int], int]:
 
 @hot_kernel
 def follower(q: Array, slot: int) -> int:
-    """The request that goes in the same message after that one, or NONE."""
+    """Return the request after `slot` in the same message, or NONE."""
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
 @hot_kernel
 def complete(q: Array, slot: int) -> bool:
-    """The message that begins with that request was answered: its slots are free. False if there is none."""
+    """Free the slots of an answered message that begins with `slot`. Return False if no such message is in flight."""
     if not 0 <= slot < q[w.SLOTS]:
         return False
     at = address(slot)
@@ -103,7 +103,7 @@ def complete(q: Array, slot: int) -> bool:
 
 @hot_kernel
 def drop(q: Array, slot: int) -> bool:
-    """A request that waits is withdrawn. False if it does not wait (any more)."""
+    """Withdraw a waiting request. Return False if it does not wait."""
     if not 0 <= slot < q[w.SLOTS] or q[address(slot) + w.S_STATE] != w.WAITS:
         return False
     _stop_waiting(q, address(slot))
@@ -113,24 +113,24 @@ def drop(q: Array, slot: int) -> bool:
 
 @hot_kernel
 def _due(q: Array) -> int:
-    """NONE if nothing may go; the oldest request if it has been overtaken as often as it may; else _ANY."""
+    """Return NONE if nothing can be sent, the oldest request if it reached its limit of overtaking, or _ANY."""
     q[w.WAKE] = w.NEVER
     if q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]:
         return w.NONE
     return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else _ANY
 
 
-# Of all that left, those that came before the oldest that waits are as many as its serial number says; the others
-# overtook it. Whoever came after it was overtaken by no more than it was.
+# The serial number of the oldest waiting request is the number of requests that arrived before it, and all of them
+# have left. Every other request that left has overtaken it. Later requests were overtaken by no more than that.
 @hot_kernel
 def _overtaken(q: Array) -> int:
-    """How many later requests have overtaken the oldest."""
+    """Return how many later requests have overtaken the oldest one."""
     return q[w.LEFT] - q[q[w.FIRST] + w.S_SERIAL]  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def _send(q: Array, slot: int) -> int:
-    """Send that request, with those that are contiguous to it."""
+    """Send a request, together with those that are contiguous to it."""
     if not 0 <= slot < q[w.SLOTS]:
         return slot if slot == w.NONE else w.NO_SUCH
     at = address(slot)
@@ -147,7 +147,7 @@ def _send(q: Array, slot: int) -> int:
 
 @hot_kernel
 def _most_followers(q: Array, at: int) -> int:
-    """So many that the oldest of those that stay is not overtaken by too many."""
+    """Return how many requests may follow in a message without starving the oldest that stays."""
     if not q[w.PATIENT]:
         return MOST_IN_MESSAGE - 1
     budget = q[w.PATIENCE] - _overtaken(q)
@@ -156,7 +156,7 @@ def _most_followers(q: Array, at: int) -> int:
 
 @hot_kernel
 def _gather(q: Array, at: int, most: int) -> None:
-    """Let what goes on where the message ends go with it, up to the limit of bytes."""
+    """Add requests that continue where the message ends, up to the limit of bytes."""
     last, room = at, q[w.AGGREGATE] - q[at + w.S_SIZE]
     for _ in range(most):
         behind = contiguous(q, last, q[last + w.S_OFFSET] + q[last + w.S_SIZE])
@@ -194,19 +194,19 @@ def waiting(q: Array) -> int:
 
 @hot_kernel
 def in_flight(q: Array) -> int:
-    """Messages that were sent and are not answered yet."""
+    """Return the number of messages that are sent and not answered yet."""
     return q[w.IN_FLIGHT]  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def depth(q: Array, server: int) -> int:
-    """Requests that wait for one server."""
+    """Return the number of requests that wait for one server."""
     return q[server_record(q, server) + w.G_COUNT]  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def set_scheduler(q: Array, scheduler: int) -> None:
-    """Order by another scheduler (`schedulers.number`) from now on; what waits enters in the order of arrival."""
+    """Switch to another scheduler (`schedulers.number`); waiting requests enter it in the order of arrival."""
     scheduler = scheduler if 0 <= scheduler <= w.OTHER else 0
     if scheduler != q[w.SCHEDULER]:
         at = q[w.FIRST]
@@ -224,7 +224,7 @@ def set_scheduler(q: Array, scheduler: int) -> None:
 
 @hot_kernel
 def set_aggregate(q: Array, limit: int) -> None:
-    """Most bytes of a message of several requests; 0 sends each alone."""
+    """Set the most bytes of a message of several requests; 0 sends each request alone."""
     limit = min(max(limit, 0), MOST)
     if (limit == 0) != (q[w.AGGREGATE] == 0):
         at = q[w.FIRST]
@@ -239,14 +239,14 @@ def set_aggregate(q: Array, limit: int) -> None:
 
 @hot_kernel
 def set_window(q: Array, nanoseconds: int) -> None:
-    """How long twins stays on one server; from now on, so that the current window may end at once."""
+    """Set how long twins stays on one server. The current window may end at once."""
     q[w.WINDOW] = min(max(nanoseconds, 1), LONGEST_WINDOW)
     q[w.WINDOW_BEGIN] = q[w.WINDOW_END] = 0
 
 
 @hot_kernel
 def set_quantum(q: Array, messages: int) -> None:
-    """How many messages a file may send in its turn, this turn included."""
+    """Set how many messages a file may send in its turn, including the current turn."""
     q[w.QUANTUM] = min(max(messages, 1), MOST)
     current = q[w.CURRENT]
     if current:
@@ -255,24 +255,24 @@ def set_quantum(q: Array, messages: int) -> None:
 
 @hot_kernel
 def set_patience(q: Array, requests: int) -> None:
-    """How many later requests may overtake one, if the scheduler does not see to that itself."""
+    """Set how many later requests may overtake one, unless the scheduler limits that itself."""
     q[w.PATIENCE] = min(max(requests, 0), MOST)
 
 
 @hot_kernel
 def set_weight(q: Array, flow: int, weight: int) -> None:
-    """What a flow gets of wfq in proportion to others, 1 to 1000, for requests that arrive from now on."""
+    """Set the weight of a flow in wfq, 1 to 1000, for requests that arrive from now on."""
     if 0 <= flow < q[w.FLOWS]:
         q[q[w.FLOWS_AT] + (flow << w.FLOW_SHIFT) + w.F_WEIGHT] = min(max(weight, 1), HEAVIEST)
 
 
-SETTINGS = {  # what sets it, its least and its most, and what a queue begins with
+SETTINGS = {  # the setter, the least and the largest value, and the default
     "window": (set_window, 1, LONGEST_WINDOW, 1_000_000),
     "quantum": (set_quantum, 1, MOST, 8),
     "aggregate": (set_aggregate, 0, MOST, 0),
     "patience": (set_patience, 0, MOST, 256),
 }
-_MOST_RECORDS = 1 << 22  # keeps every address well inside of 64 bits, and a typing error from eating all memory
+_MOST_RECORDS = 1 << 22  # keeps addresses within 64 bits, and stops a typing error from using all memory
 
 
 def new_queue(
@@ -286,7 +286,7 @@ def new_queue(
     in_flight: int = 32,
     **settings: int | None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """An empty queue of one I/O node, for `slots` requests that wait or are in flight, with the `settings` of `use`."""
+    """Return an empty queue with `slots` for waiting and in-flight requests; `settings` are those of `use`."""
     _expect("servers", servers, 1, 1 << 16)
     for name, value in (("slots", slots), ("files", files), ("flows", flows)):
         _expect(name, value, 1, _MOST_RECORDS)
@@ -302,7 +302,7 @@ def new_queue(
     q[[w.SERVERS, w.SLOTS, w.FILES, w.FLOWS]] = servers, slots, files, flows
     q[[w.HEAP_AT, w.SERVERS_AT, w.FILES_AT, w.FLOWS_AT]] = heap, server, file, flow
     q[[w.TABLE_AT, w.TABLE_MASK]] = table, places - 1
-    records = np.arange(slots) * (1 << w.SLOT_SHIFT) + w.SLOTS_AT  # all of them free
+    records = np.arange(slots) * (1 << w.SLOT_SHIFT) + w.SLOTS_AT  # all are free
     q[records[:-1] + w.S_NEXT] = records[1:]
     q[w.FREE] = w.SLOTS_AT
     q[w.WAKE], q[w.NODE], q[w.MOST_IN_FLIGHT] = w.NEVER, node, in_flight
@@ -313,15 +313,15 @@ def new_queue(
 
 
 def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
-    """Order by that scheduler from now on, with its own options, and the `settings` that are not None.
+    """Switch to a scheduler with its options, and apply the `settings` that are not None.
 
     `window` is in nanoseconds (twins), `quantum` in messages (hbrr, mlf), `aggregate` in bytes (0: no aggregation),
-    `patience` in requests (sjf, and schedulers of others). What it has no option for stays as it is. Take with
-    `take_of` that scheduler from now on.
+    `patience` in requests (sjf, and schedulers of other packages). Settings without an option stay as they are. From
+    now on, call the `take_of` this scheduler.
     """
     policy = find("order", scheduler) if isinstance(scheduler, str) else scheduler
     if policy.kind != "order":
-        raise BadInput("scheduler", f"{policy.name!r} is no request scheduler")
+        raise BadInput("scheduler", f"{policy.name!r} is not a request scheduler")
     wanted = {**policy.options, **{name: value for name, value in settings.items() if value is not None}}
     chosen = {name: _check_setting(name, value) for name, value in wanted.items() if name in SETTINGS}
     set_scheduler(q, number(policy))
@@ -332,9 +332,9 @@ def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
 
 
 def set_option(q: Array, name: str, value: int) -> None:
-    """Change one setting by its name (those of `use`); all others stay."""
+    """Change one setting of `use` by its name."""
     if name not in SETTINGS:
-        raise BadInput(name, "unknown setting of a scheduler")
+        raise BadInput(name, "unknown scheduler setting")
     SETTINGS[name][0](q, _check_setting(name, value))
 
 

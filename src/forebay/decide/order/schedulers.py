@@ -1,4 +1,4 @@
-"""The built-in request schedulers, and kernels that are any of them."""
+"""The built-in request schedulers, and kernels that dispatch to them."""
 
 from forebay.decide.order import queue_layout as w
 from forebay.decide.order.slots import first, slot_at
@@ -6,38 +6,38 @@ from forebay.decide.order.waiting_requests import append, push, remove, smallest
 from forebay.decide.policy import Policy, order
 from forebay.model.kernels import Array, hot_kernel
 
-_MESSAGE = 1 << 20  # bytes of an aggregate, where aggregating is what a scheduler is about
+_MESSAGE = 1 << 20  # bytes of a message, for schedulers that aggregate by default
 _WINDOW = {"window": 1_000_000, "aggregate": 0}
 _PAPER = "Bez et al. 2019"
 _AGIOS = "Boito et al. 2013 (AGIOS)"
-LEAST_COST = 4096  # bytes: what a request costs a server at least, however small it is
+LEAST_COST = 4096  # bytes: the least cost of a request, however small
 MOST_COST = 1 << 30
-_FRACTION = 4  # bits of virtual time below a byte, for the weights to divide
+_FRACTION = 4  # bits of virtual time below a byte, so that weights divide well
 TOP_LEVEL = 6  # of mlf: 64 times the quantum
 
 
 @hot_kernel
 def fifo(q: Array, now: int) -> int:  # noqa: ARG001
-    """In the order of arrival."""
+    """Requests in the order of arrival."""
     return first(q)
 
 
 @hot_kernel
 def to_agg(q: Array, now: int) -> int:  # noqa: ARG001
-    """In the order of arrival, and whatever goes on where a request ends goes with it."""
+    """Requests in the order of arrival, each with those that continue where it ends."""
     return first(q)
 
 
 @hot_kernel
 def sjf(q: Array, now: int) -> int:  # noqa: ARG001
-    """The smallest request first, but none is overtaken by more than `patience` later ones."""
+    """The smallest request first; at most `patience` later requests overtake one."""
     return slot_at(smallest(q))
 
 
-# Self-clocked fair queueing (Golestani 1994): virtual time is the finish of the request that was sent last.
+# Self-clocked fair queueing (Golestani 1994): virtual time is the finish time of the request sent last.
 @hot_kernel
 def wfq(q: Array, now: int) -> int:  # noqa: ARG001
-    """Flows (jobs, clients) share the bytes sent in proportion to their weights."""
+    """Flows (jobs, clients) share bandwidth in proportion to their weights."""
     at = smallest(q)
     q[w.VIRTUAL] = q[at + w.S_KEY]
     return slot_at(at)
@@ -45,7 +45,7 @@ def wfq(q: Array, now: int) -> int:  # noqa: ARG001
 
 @hot_kernel
 def _finish(q: Array, at: int) -> int:
-    """The virtual time at which a request's flow will have had its share; the flow's next one begins there."""
+    """Return the virtual finish time of a request; the flow's next request begins there."""
     flow = q[w.FLOWS_AT] + (q[at + w.S_FLOW] << w.FLOW_SHIFT)
     begin = q[w.VIRTUAL]
     if q[flow + w.F_EPOCH] == q[w.EPOCH]:
@@ -58,7 +58,7 @@ def _finish(q: Array, at: int) -> int:
 
 @hot_kernel
 def begin_virtual_time(q: Array) -> None:
-    """Forget what each flow had, in O(1)."""
+    """Restart virtual time for all flows, in O(1)."""
     q[w.VIRTUAL] = 0
     q[w.EPOCH] += 1
 
@@ -71,7 +71,7 @@ def hbrr(q: Array, now: int) -> int:  # noqa: ARG001
 
 @hot_kernel
 def mlf(q: Array, now: int) -> int:  # noqa: ARG001
-    """Files take turns; the turn doubles, up to 64-fold, each time that it was not enough."""
+    """Files take turns; a file that uses up its turn gets twice as long a turn, up to 64 times."""
     return _next(q, TOP_LEVEL)
 
 
@@ -94,7 +94,7 @@ def _begin_turn(q: Array, file: int) -> None:
 
 @hot_kernel
 def enter_file(q: Array, at: int) -> None:
-    """A request joins those of its file; a file that had none joins the ring as the last to have its turn."""
+    """Add a request to its file; a file that had none joins the ring last."""
     file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
     if not append(q, file, w.S_GROUP_NEXT, at):
         return
@@ -111,7 +111,7 @@ def enter_file(q: Array, at: int) -> None:
 
 @hot_kernel
 def leave_file(q: Array, at: int) -> None:
-    """A request leaves those of its file; a file that has no more leaves the ring."""
+    """Remove a request from its file; a file without requests leaves the ring."""
     file = q[w.FILES_AT] + (q[at + w.S_FILE] << w.GROUP_SHIFT)
     if not unlink(q, file, w.S_GROUP_NEXT, at):
         return
@@ -124,12 +124,11 @@ def leave_file(q: Array, at: int) -> None:
         _begin_turn(q, behind)
 
 
-# Bez et al. 2019, section 2. Windows are cut from absolute time, so that nodes whose clocks agree change together,
-# and the node's number is its translation rule: as long as there are at least as many servers as nodes, no two
-# nodes are on the same server.
+# Bez et al. 2019, section 2. Windows divide absolute time, so that nodes with equal clocks change together. The node's
+# number shifts its servers: if there are at least as many servers as nodes, no two nodes use the same server.
 @hot_kernel
 def twins(q: Array, now: int) -> int:
-    """One server for a window of time, then the next; waits where the current server has no requests."""
+    """One server per window of time, in turn; waits if the current server has no requests."""
     at = q[_current(q, now) + w.G_FIRST]
     if at == 0:
         q[w.WAKE] = q[w.WINDOW_END] + q[w.WINDOW] * _count_idle_servers(q)
@@ -138,7 +137,7 @@ def twins(q: Array, now: int) -> int:
 
 @hot_kernel
 def twins_work_conserving(q: Array, now: int) -> int:
-    """Like twins, but where the current server has no requests the next one that has some is served."""
+    """Like twins, but skips servers that have no requests."""
     at = q[_current(q, now) + w.G_FIRST]
     if at == 0:
         ahead = 1 + _count_idle_servers(q)
@@ -149,7 +148,7 @@ def twins_work_conserving(q: Array, now: int) -> int:
 
 @hot_kernel
 def _current(q: Array, now: int) -> int:
-    """The record of the server whose window it is; divides only when a window is over."""
+    """Return the record of the current window's server; divides only when a window ends."""
     if now < q[w.WINDOW_BEGIN] or now >= q[w.WINDOW_END]:
         window = q[w.WINDOW]
         turn = now // window
@@ -161,7 +160,7 @@ def _current(q: Array, now: int) -> int:
 
 @hot_kernel
 def _count_idle_servers(q: Array) -> int:
-    """How many servers after the current one have no requests either, before the first that has some."""
+    """Count the servers without requests between the current one and the next that has some."""
     servers, server = q[w.SERVERS], q[w.WINDOW_SERVER]
     for skipped in range(servers):
         server += 1
@@ -169,12 +168,12 @@ def _count_idle_servers(q: Array) -> int:
             server = 0
         if q[server_record(q, server) + w.G_FIRST]:
             return skipped
-    return w.NONE  # not while anything waits
+    return w.NONE  # unreachable while requests wait
 
 
 @hot_kernel
 def server_record(q: Array, server: int) -> int:
-    """The record of that server, which begins with the head of its list."""
+    """Return the record of a server, which begins with the head of its list."""
     return q[w.SERVERS_AT] + (server << w.GROUP_SHIFT)  # type: ignore[no-any-return]
 
 
@@ -190,21 +189,21 @@ ORDERS = (
         "twins-work-conserving",
         keeps_file_order=True,
         patient=False,
-        source=f"{_PAPER}, without its waiting",
+        source=f"{_PAPER}, without waiting",
         options=_WINDOW,
     )(twins_work_conserving),
 )
 
 
 def number(policy: Policy) -> int:
-    """What the kernels know a scheduler by, whatever its options are; OTHER for somebody else's."""
+    """Return the scheduler's number for the kernels, whatever its options are; OTHER if it is not built in."""
     return next((at for at, built_in in enumerate(ORDERS) if built_in.decide is policy.decide), w.OTHER)
 
 
-# Numba can't keep machine code of a function that gets another as an argument, hence numbers.
+# Numba cannot cache a function that takes another function as an argument, so schedulers have numbers.
 @hot_kernel
 def pick(q: Array, now: int) -> int:
-    """The slot that the queue's scheduler would send now, or NONE."""
+    """Return the slot that the queue's scheduler sends next, or NONE."""
     scheduler = q[w.SCHEDULER]
     if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
         return twins(q, now) if scheduler == w.TWINS else twins_work_conserving(q, now)
@@ -212,12 +211,12 @@ def pick(q: Array, now: int) -> int:
         return hbrr(q, now) if scheduler == w.HBRR else mlf(q, now)
     if scheduler in (w.SJF, w.WFQ):
         return sjf(q, now) if scheduler == w.SJF else wfq(q, now)
-    return first(q)  # fifo, to-agg, and a stranger that nobody asked
+    return first(q)  # fifo, to-agg, and schedulers of other packages
 
 
 @hot_kernel
 def enter(q: Array, at: int) -> None:
-    """A request begins to wait: it enters what its scheduler keeps of those that wait."""
+    """Add a request to the lists or the heap of the scheduler."""
     scheduler = q[w.SCHEDULER]
     if scheduler in (w.TWINS, w.TWINS_WORK_CONSERVING):
         append(q, server_record(q, q[at + w.S_SERVER]), w.S_GROUP_NEXT, at)
@@ -229,11 +228,11 @@ def enter(q: Array, at: int) -> None:
 
 @hot_kernel
 def leave(q: Array, at: int) -> None:
-    """A request waits no longer: the reverse of `enter`."""
+    """Undo `enter` for a request that stops waiting."""
     scheduler = q[w.SCHEDULER]
     if scheduler in (w.SJF, w.WFQ):
         remove(q, at)
-        if q[w.HEAPED] == 0:  # when nobody waits, nobody is owed anything
+        if q[w.HEAPED] == 0:  # no flow is owed anything
             begin_virtual_time(q)
     elif scheduler in (w.HBRR, w.MLF):
         leave_file(q, at)

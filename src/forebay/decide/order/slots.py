@@ -1,7 +1,7 @@
-"""What a scheduler can see of the requests that wait, by slot and in the order of arrival.
+"""What a scheduler can read about waiting requests, by slot and in the order of arrival.
 
-A slot is a number from 0 up to `slots`, so that callers can keep what else they know of a request in lists of
-their own. NONE is no slot.
+A slot is a number below `slots`, so that callers can keep more data about a request in their own lists. NONE stands
+for no slot.
 
     slot = first(q)
     while slot != NONE:
@@ -17,30 +17,30 @@ from forebay.model.kernels import Array, hot_kernel
 
 @hot_kernel
 def address(slot: int) -> int:
-    """Where a slot's record begins."""
+    """Return where the record of a slot begins."""
     return w.SLOTS_AT + (slot << w.SLOT_SHIFT)
 
 
 @hot_kernel
 def slot_at(at: int) -> int:
-    """The slot whose record begins there; NONE for 0."""
+    """Return the slot whose record begins at an address; NONE for 0."""
     return (at - w.SLOTS_AT) >> w.SLOT_SHIFT if at else w.NONE
 
 
 @hot_kernel
 def first(q: Array) -> int:
-    """The oldest request that waits."""
+    """Return the oldest waiting request."""
     return slot_at(q[w.FIRST])
 
 
 @hot_kernel
 def after(q: Array, slot: int) -> int:
-    """The request that arrived next after that one and waits."""
+    """Return the waiting request that arrived next after `slot`."""
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
 def _word(which: int) -> Callable[[Array, int], int]:
-    """A kernel that reads one word of a slot's record."""
+    """Return a kernel that reads one word of a slot's record."""
 
     @hot_kernel
     def read(q: Array, slot: int) -> int:
@@ -49,33 +49,33 @@ def _word(which: int) -> Callable[[Array, int], int]:
     return read
 
 
-server_of = _word(w.S_SERVER)  # to which it goes
-file_of = _word(w.S_FILE)  # that it is about
-flow_of = _word(w.S_FLOW)  # the job or client that it comes from
-offset_of = _word(w.S_OFFSET)  # the byte at which it begins, at its server
+server_of = _word(w.S_SERVER)  # its server
+file_of = _word(w.S_FILE)  # its file
+flow_of = _word(w.S_FLOW)  # its job or client
+offset_of = _word(w.S_OFFSET)  # its first byte at the server
 size_of = _word(w.S_SIZE)  # in bytes
-arrival_of = _word(w.S_TIME)  # when it came, in nanoseconds
+arrival_of = _word(w.S_TIME)  # its time of arrival, in nanoseconds
 
 
 @hot_kernel
 def is_write(q: Array, slot: int) -> bool:
-    """Whether it writes; else it reads."""
+    """Whether the request is a write, not a read."""
     return q[address(slot) + w.S_WRITE] != 0  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def wake_at(q: Array, when: int) -> None:
-    """Where nothing is to be sent now: ask again at that time, in nanoseconds."""
+    """Ask to be called again at a time in nanoseconds; use it before returning NONE."""
     q[w.WAKE] = when
 
 
 @hot_kernel
 def recall(q: Array, which: int) -> int:
-    """What the scheduler remembered as its note 0 to 15; 0 in the beginning."""
+    """Return the number that the scheduler stored as note 0 to 15; initially 0."""
     return q[w.NOTES_AT + which % w.NOTES]  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def remember(q: Array, which: int, value: int) -> None:
-    """Keep a number for the scheduler's next turn, as its note 0 to 15."""
+    """Store a number for later calls, as note 0 to 15."""
     q[w.NOTES_AT + which % w.NOTES] = value

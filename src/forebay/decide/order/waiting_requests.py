@@ -1,18 +1,18 @@
-"""Where the requests of a queue wait: in lists, in a heap, and in a table by where they begin.
+"""The waiting requests of a queue: lists, a heap, and a table by file and offset.
 
-Every list is doubly linked. Its head is two words, the addresses of its first and last request; `links` says which two
-words of a request are its links, to the next and to the previous one.
+Every list is doubly linked. Its head is two words: the addresses of its first and last request. `links` is the index
+of two words in a request's record: its links to the next and the previous request.
 """
 
 from forebay.decide.order import queue_layout as w
 from forebay.model.kernels import Array, hot_kernel
 
-_ODD = -7046029254386353131  # 2**64 over the golden ratio, as a signed number: spreads every bit over those above it
+_ODD = -7046029254386353131  # 2**64 / golden ratio, signed: spreads every bit over the higher bits
 
 
 @hot_kernel
 def append(q: Array, head: int, links: int, at: int) -> bool:
-    """Put a request at the end of a list; whether the list was empty before."""
+    """Add a request at the end of a list. Return whether the list was empty."""
     last = q[head + 1]
     q[at + links], q[at + links + 1] = 0, last
     q[head + 1] = at
@@ -25,7 +25,7 @@ def append(q: Array, head: int, links: int, at: int) -> bool:
 
 @hot_kernel
 def unlink(q: Array, head: int, links: int, at: int) -> bool:
-    """Take a request out of a list; whether the list is empty now."""
+    """Remove a request from a list. Return whether the list is empty now."""
     behind, before = q[at + links], q[at + links + 1]
     if before:
         q[before + links] = behind
@@ -38,10 +38,10 @@ def unlink(q: Array, head: int, links: int, at: int) -> bool:
     return before == 0 and behind == 0  # type: ignore[no-any-return]
 
 
-# The heap has the smallest key first, and of two equals the older; each request knows its place in it.
+# The heap has the smallest key first; of equal keys, the older request. Each request stores its place in the heap.
 @hot_kernel
 def smallest(q: Array) -> int:
-    """The address of the first request, or 0."""
+    """Return the address of the first request, or 0."""
     return q[q[w.HEAP_AT]] if q[w.HEAPED] else 0
 
 
@@ -55,7 +55,7 @@ def push(q: Array, at: int, key: int) -> None:
 
 @hot_kernel
 def remove(q: Array, at: int) -> None:
-    """Take a request out, wherever it stands."""
+    """Remove a request from any place in the heap."""
     q[w.HEAPED] -= 1
     heap, size, place = q[w.HEAP_AT], q[w.HEAPED], q[at + w.S_PLACE]
     if place == size:
@@ -101,11 +101,11 @@ def _set_place(q: Array, at: int, place: int) -> None:
     q[q[w.HEAP_AT] + place], q[at + w.S_PLACE] = at, place
 
 
-# The table finds the request that goes on where another ends: one that does the same to the same file at the same
-# server and begins at that byte. It is kept up only while requests are aggregated.
+# The table finds the request that continues where another ends: same server, file and operation, and beginning at that
+# byte. It is maintained only while requests are aggregated.
 @hot_kernel
 def table_place(q: Array, like: int, offset: int) -> int:
-    """The head of the list in which requests like that one would stand that begin at `offset`."""
+    """Return the head of the list for requests like `like` that begin at `offset`."""
     mixed = (offset * 2 + q[like + w.S_WRITE]) * _ODD
     mixed = (mixed ^ (mixed >> 29) ^ (q[like + w.S_FILE] << 16) ^ q[like + w.S_SERVER]) * _ODD
     mixed ^= mixed >> 32
@@ -119,7 +119,7 @@ def enlist(q: Array, at: int) -> None:
 
 @hot_kernel
 def strike(q: Array, at: int) -> None:
-    """Take a request out of the table; one between others needs no head, which takes time to find."""
+    """Remove a request from the table. If it has neighbours on both sides, this does not need the head."""
     is_between = q[at + w.S_TABLE_NEXT] != 0 and q[at + w.S_TABLE_PREVIOUS] != 0
     head = 0 if is_between else table_place(q, at, q[at + w.S_OFFSET])
     unlink(q, head, w.S_TABLE_NEXT, at)
@@ -127,7 +127,7 @@ def strike(q: Array, at: int) -> None:
 
 @hot_kernel
 def contiguous(q: Array, like: int, offset: int) -> int:
-    """The oldest waiting request that is like that one and begins at `offset`; 0 if there is none."""
+    """Return the oldest waiting request like `like` that begins at `offset`; 0 if there is none."""
     at = q[table_place(q, like, offset)]
     while at:
         if (

@@ -1,4 +1,4 @@
-"""`forebay`."""
+"""The storage policy `forebay`."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from forebay.decide.storage.policy_memory import REFUSED
 from forebay.model.kernels import Array, kernel
 from forebay.model.ledger import survey
 
-_FINER = 8  # parts are on average no smaller than the threshold by more than this
-_ANY = 1e18  # bytes per second that are as good as infinitely many
+_FINER = 8  # idle disks add parts up to this many times the number by the threshold
+_ANY = 1e18  # bytes per second; stands in for infinity
 
 
 @kernel
 def _look(ledger: Array, start: float, end: float, turn: Array) -> None:
-    """For every disk, the room that is left over all of [start, end), and the bandwidth that a newcomer can expect."""
+    """Compute, for every disk, the room over all of [start, end) and the bandwidth that a new request can expect."""
     share, score, taken, others, disks = turn.share, turn.score, turn.taken, turn.others, ledger.disks
     survey(ledger, start, end, True, taken, others)
     for node in ledger.nodes:
@@ -25,11 +25,11 @@ def _look(ledger: Array, start: float, end: float, turn: Array) -> None:
 
 @kernel
 def forebay(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """The disk with room where the newcomer gets most bandwidth when it is most crowded; then the best fit."""
+    """The disk with room and the most bandwidth at its busiest time; of equal disks, the best fit."""
     _look(ledger, start, end, turn)
     room, score, state = turn.share, turn.score, turn.state[0]
     chosen, best, least = REFUSED, -np.inf, np.int64(0)
-    disk = state.current  # after the last one that was chosen, so that equal disks take turns
+    disk = state.current  # after the last choice, so that equal disks take turns
     for _ in range(score.size):
         disk = 0 if disk == score.size else disk
         if room[disk] >= size and (score[disk] > best or (score[disk] == best and room[disk] < least)):
@@ -41,12 +41,11 @@ def forebay(ledger: Array, size: int, start: float, end: float, duration: float,
 
 @kernel
 def spread(ledger: Array, size: int, start: float, end: float, turn: Array, pieces: int) -> int:
-    """Split a request so that all parts are done at the same time: `turn.share` becomes the bytes for every disk.
+    """Split a request so that all parts finish together: write the bytes for every disk to `turn.share`.
 
-    Parts go to the disks with most bandwidth to expect: to as many as the threshold makes
-    `pieces`, to all that nobody else uses, and to as many as it takes to find the room. Each gets
-    bytes in proportion to its bandwidth, but no more than it has room for. Returns the number of
-    parts; 0 if the room of all disks together is not enough.
+    Parts go to the disks with the most expected bandwidth: to at least `pieces` disks, to all idle
+    disks, and to as many as the size needs. Each disk gets bytes in proportion to its bandwidth, up
+    to its room. Returns the number of parts; 0 if all disks together have too little room.
     """
     _look(ledger, start, end, turn)
     room, score, others = turn.share, turn.score, turn.others
@@ -60,9 +59,9 @@ def spread(ledger: Array, size: int, start: float, end: float, turn: Array, piec
             room[disk] = 0
     if free < size:
         return 0
-    # Who has least room for its bandwidth is filled first; the others share what is left.
+    # Fill the disk with the least room for its bandwidth first; the others share what is left.
     order = np.argsort(room / score)
-    bandwidth = np.zeros(order.size + 1)  # of a disk and all that come after it; to subtract it would not be exact
+    bandwidth = np.zeros(order.size + 1)  # of a disk and all after it; subtraction would not be exact
     for k in range(order.size - 1, -1, -1):
         bandwidth[k] = bandwidth[k + 1] + (score[order[k]] if room[order[k]] > 0 else 0.0)
     parts, left = 0, size
@@ -73,7 +72,7 @@ def spread(ledger: Array, size: int, start: float, end: float, turn: Array, piec
             left -= part
             room[disk] = part
             parts += part > 0
-    for disk in order:  # a few bytes of very many may be left, where doubles are too coarse
+    for disk in order:  # rounding of doubles may leave a few bytes
         if left > 0 and room[disk] > 0:
             more = min(left, ledger.disks[disk].capacity - turn.taken[disk] - room[disk])
             left -= more

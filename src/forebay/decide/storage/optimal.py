@@ -1,4 +1,4 @@
-"""`optimal`: how many bytes any policy could allocate at most."""
+"""`optimal`: an upper bound on the bytes that any policy can allocate."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ from forebay.model.kernels import Array
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 
-_MOST_ENTRIES = 20_000_000  # of all constraints together; beyond, they don't fit into memory
-_MOST_WHOLE = 5_000  # requests that compete with each other; of more, fractions may be accepted
+_MOST_ENTRIES = 20_000_000  # of all constraints together; more do not fit into memory
+_MOST_WHOLE = 5_000  # competing requests; larger groups are relaxed to fractions
 _MOST_BRANCHES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """No policy allocates more than `bytes`; `how` says which relaxation that comes from."""
+    """No policy allocates more than `bytes`; `how` names the relaxation behind this bound."""
 
     bytes: int
     how: str
 
 
 def upper_bound(platform: Platform, requests: Requests, *, split: int = 0, longest_delay: float = 0.0) -> Bound:
-    """What the best of all policies could allocate, even one that knew the future.
+    """Bound what any policy can allocate, even one that knows the future.
 
-    All disks count as one, of their capacities' sum. Requests that fit no disk (or, if they may be
-    split, not the whole platform) are left out. Wherever more is asked for at one time than
-    there is, the best subset is found by integer programming, separately for each set of
-    requests that compete with each other. A request that may be delayed competes only while it would run in any case.
+    All disks count as one with their total capacity. Requests that fit on no disk (or, if they may be
+    split, not on the whole platform) are left out. Where requests exceed the capacity, integer
+    programming finds the best subset, separately for each group of competing requests. A request that
+    may be delayed competes only in the time during which it runs in any case.
     """
     whole = platform.capacity
     most = np.where((split > 0) & (requests.bytes > split), whole, max(disk.capacity for disk in platform.disks))
@@ -45,21 +45,21 @@ def upper_bound(platform: Platform, requests: Requests, *, split: int = 0, longe
         crowds.append(crowd)
         entries += crowd.size
         if entries > _MOST_ENTRIES:
-            return Bound(bytes=total, how="each request alone: too many compete to say more")
+            return Bound(bytes=total, how="each request alone: too many compete for a closer bound")
     given_up, exact = _least_given_up(requests.bytes[competing], crowds, whole)
     how = "integer programming" if exact else "integer programming, in part relaxed"
     return Bound(bytes=total - given_up, how=how if crowds else "nothing competes")
 
 
 def _crowds(start: Array, end: Array, size: Array, capacity: int) -> Iterator[NDArray[np.int64]]:
-    """Who is there at each time at which more than `capacity` is asked for and somebody is about to leave."""
+    """Yield the requests present whenever they exceed `capacity` and one of them is about to end."""
     times = np.concatenate([end, start])
     change = np.concatenate([-size, size])
-    who = np.tile(np.arange(size.size), 2)
+    request = np.tile(np.arange(size.size), 2)
     order = np.argsort(times, kind="stable")  # ends before starts
     level, arrived = 0, False
     present: set[int] = set()
-    for index, delta in zip(who[order].tolist(), change[order].tolist(), strict=True):
+    for index, delta in zip(request[order].tolist(), change[order].tolist(), strict=True):
         if delta > 0:
             present.add(index)
             arrived = True
@@ -72,7 +72,7 @@ def _crowds(start: Array, end: Array, size: Array, capacity: int) -> Iterator[ND
 
 
 def _least_given_up(size: Array, crowds: list[NDArray[np.int64]], capacity: int) -> tuple[int, bool]:
-    """The least bytes that must be left out so that every crowd fits; and whether that is exact."""
+    """Return the fewest bytes to leave out so that every crowd fits, and whether this is exact."""
     if not crowds:
         return 0, True
     rows = np.repeat(np.arange(len(crowds)), [crowd.size for crowd in crowds])

@@ -1,4 +1,4 @@
-"""The built-in storage policies, and one kernel that is any of them."""
+"""The built-in storage policies, and one kernel that dispatches to them."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from forebay.model.ledger import peak, survey, survey_longest, total_overlap
 from forebay.model.random_numbers import draw
 
 _PAPER = "Monniot et al. 2023"
-_CODE = f"{_PAPER}, as its code has it"
+_CODE = f"{_PAPER}, as in its code"
 _PATIENCE = 5
 _GB = 1e9
 
 
 @kernel
 def random(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """Any server, any of its nodes, any of its disks, whether there is room or not."""
+    """A random server, node and disk, whether it has room or not."""
     server = ledger.servers[draw(turn.chance, ledger.servers.size)]
     node = ledger.nodes[server.first + draw(turn.chance, server.nodes)]
     return node.first + draw(turn.chance, node.disks)  # type: ignore[no-any-return]
@@ -25,7 +25,7 @@ def random(ledger: Array, size: int, start: float, end: float, duration: float, 
 
 @kernel
 def round_robin(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """The next disk of the next node that has more room than needed; gives up at every fifth that has not."""
+    """The next disk of the next node with more room than needed; refuses after five disks without room."""
     state = turn.state[0]
     while True:
         which = state.server % ledger.servers.size
@@ -40,7 +40,7 @@ def round_robin(ledger: Array, size: int, start: float, end: float, duration: fl
         taken, _ = total_overlap(ledger, disk, start, end)
         if ledger.disks[disk].capacity - taken > size:
             return disk  # type: ignore[no-any-return]
-        state.failed += 1  # StorAlloc counts on from one request to the next
+        state.failed += 1  # as in StorAlloc, the count continues over requests
         if state.failed >= _PATIENCE:
             state.failed = 0
             return REFUSED
@@ -48,7 +48,7 @@ def round_robin(ledger: Array, size: int, start: float, end: float, duration: fl
 
 @kernel
 def worst_fit(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """The disk with the largest part of it free, even if that is too little; ties by chance."""
+    """The disk with the largest free share, even if it is too small; ties at random."""
     score, taken, disks = turn.score, turn.taken, ledger.disks
     survey(ledger, start, end, False, taken, turn.others)
     for disk in range(score.size):
@@ -86,7 +86,7 @@ def first_fit(ledger: Array, size: int, start: float, end: float, duration: floa
 
 @kernel
 def best_fit(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """The disk with the least room that is enough."""
+    """The disk with the least sufficient room."""
     taken, disks = turn.taken, ledger.disks
     survey(ledger, start, end, True, taken, turn.others)
     chosen, least = REFUSED, 0
@@ -99,13 +99,13 @@ def best_fit(ledger: Array, size: int, start: float, end: float, duration: float
 
 @kernel
 def best_bandwidth(ledger: Array, size: int, start: float, end: float, duration: float, turn: Array) -> int:
-    """The disk with room that promises most bandwidth if everybody who overlaps does I/O all the time."""
+    """The disk with room and the most bandwidth, if all overlapping jobs do I/O all the time."""
     disks, letter, score = ledger.disks, turn.state[0].letter, turn.score
     taken, others, shared = turn.taken, turn.others, turn.shared
     survey(ledger, start, end, False, taken, others)
     survey_longest(ledger, start, end, others, shared)
     per_second = 1.0 / duration
-    for disk in range(disks.size):  # alone for part of the time, one of several while that is shared
+    for disk in range(disks.size):  # alone for some of the time, shared for the rest
         record = disks[disk]
         if record.capacity - taken[disk] < size:
             score[disk] = -np.inf
@@ -116,7 +116,7 @@ def best_bandwidth(ledger: Array, size: int, start: float, end: float, duration:
         else:
             lost = shared[disk] * per_second * (others[disk] / (others[disk] + 1.0))
             score[disk] = record.write_bandwidth * (1.0 - lost)
-    for index in range(ledger.nodes.size):  # no more than the node's network has left beside the other busy disks
+    for index in range(ledger.nodes.size):  # limited by what the other busy disks leave of the node's network
         node = ledger.nodes[index]
         busy, bandwidth = 0, 0.0
         for disk in range(node.first, node.first + node.disks):
@@ -132,7 +132,7 @@ def best_bandwidth(ledger: Array, size: int, start: float, end: float, duration:
 
 @kernel
 def _to_the_letter(bandwidth: float, others: int, shared: float, duration: float) -> float:
-    """The same in StorAlloc's own steps, rounded to 1 MB/s."""
+    """Compute the same as StorAlloc does, rounded to 1 MB/s."""
     alone = bandwidth / _GB
     if alone == np.inf:
         return alone
@@ -142,13 +142,13 @@ def _to_the_letter(bandwidth: float, others: int, shared: float, duration: float
 
 @kernel
 def _round_to_three_digits(value: float) -> float:
-    """To three digits, as Python does it: numba's `round` takes what only comes close to a half for one."""
+    """Round to three digits as Python does; numba's `round` treats numbers close to a half as halves."""
     thousands = value * 1000.0
     whole = np.floor(thousands)
     beyond = thousands - whole
     if beyond != 0.5:
         return (whole + (beyond > 0.5)) / 1000.0  # type: ignore[no-any-return]
-    high = value * 134217729.0  # Dekker 1971: of the product, what the double `thousands` has lost
+    high = value * 134217729.0  # Dekker 1971: the rounding error of the product `thousands`
     high -= high - value
     lost = (high * 1000.0 - thousands) + (value - high) * 1000.0
     return (whole + (lost > 0 or (lost == 0 and whole % 2 == 1))) / 1000.0  # type: ignore[no-any-return]
@@ -159,24 +159,24 @@ STORAGE = (
     storage("round-robin", inputs=[Input.BOOKED], source=_PAPER)(round_robin),
     storage("worst-fit", inputs=[Input.BOOKED], source=_CODE)(worst_fit),
     storage("best-bandwidth", inputs=[Input.BOOKED, Input.DISK_BANDWIDTH], source=_PAPER)(best_bandwidth),
-    storage("fill", inputs=[Input.BOOKED], source=f"{_PAPER}, as its text has worst-fit")(fill),
+    storage("fill", inputs=[Input.BOOKED], source=f"{_PAPER}, worst-fit as in its text")(fill),
     storage("first-fit", inputs=[Input.BOOKED], source="textbook")(first_fit),
     storage("best-fit", inputs=[Input.BOOKED], source="textbook")(best_fit),
     storage("forebay", inputs=[Input.BOOKED, Input.DISK_BANDWIDTH], source="Forebay")(forebay),
 )
-OTHER = -1  # somebody else's policy: the caller asks it
-SPREADS = [policy.name for policy in STORAGE].index("forebay")  # it splits by itself
+OTHER = -1  # a policy of another package: the caller calls it
+SPREADS = [policy.name for policy in STORAGE].index("forebay")  # splits requests itself
 
 
 def number(policy: Policy) -> int:
-    """What `choose` knows the policy by."""
+    """Return the policy's number for `choose`."""
     return STORAGE.index(policy) if policy in STORAGE else OTHER
 
 
-# Numba can't keep machine code of a function that gets another as an argument, hence numbers.
+# Numba cannot cache a function that takes another function as an argument, so policies have numbers.
 @kernel
 def choose(policy: int, *request: Array) -> int:
-    """What STORAGE[policy] answers to (ledger, size, start, end, duration, turn)."""
+    """Call STORAGE[policy] with (ledger, size, start, end, duration, turn)."""
     if policy <= 1:
         return random(*request) if policy == 0 else round_robin(*request)
     if policy <= 3:

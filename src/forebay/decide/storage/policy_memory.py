@@ -1,4 +1,4 @@
-"""What a storage policy remembers from one request to the next."""
+"""The memory of a storage policy between requests."""
 
 from typing import NamedTuple
 
@@ -14,25 +14,25 @@ TURN = np.dtype(
     [
         ("server", np.int64),  # probes so far
         ("node", np.int64),  # rounds over all servers so far
-        ("failed", np.int64),  # probes that failed since somebody was refused
+        ("failed", np.int64),  # failed probes since the last refusal
         ("current", np.int64),  # the disk that is being filled
-        ("letter", np.bool_),  # follow StorAlloc to the letter where it slips
+        ("letter", np.bool_),  # reproduce StorAlloc's errors
     ]
 )
 
 
 class Turn(NamedTuple):
-    """All that a policy may change."""
+    """Everything that a policy may change."""
 
     state: Array  # one TURN record
-    disk: Array  # for every node, how often it was probed
+    disk: Array  # probes of every node
     chance: Array
     # Scratch, one number for each disk:
     score: Array
     taken: Array  # bytes booked
-    others: Array  # how many bookings
-    shared: Array  # seconds that one of them lasts
-    share: Array  # for policies that split by themselves, the bytes that it is to hold
+    others: Array  # number of bookings
+    shared: Array  # seconds of overlap with the longest of them
+    share: Array  # bytes to hold, for policies that split requests themselves
 
 
 def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
@@ -47,7 +47,7 @@ def turn(ledger: Ledger, *, seed: int, letter: bool = False) -> Turn:
 
 @kernel
 def any_best(turn: Array, first_twice: bool) -> int:
-    """One of the disks with the highest score, by chance, `first_twice` with two lots for the first; or REFUSED."""
+    """Draw a disk with the highest score, or return REFUSED; `first_twice` doubles the chance of the first."""
     score = turn.score
     best = score.max()
     if best == -np.inf:

@@ -1,7 +1,7 @@
-"""One request placed: split into parts where it is too large for one, each part on a disk, all or nothing.
+"""Places one request: splits it into parts if it is too large, and puts all parts on disks or none.
 
-The simulator and the live service place by the same kernel. `at` is a record of (at least) PLACING's fields, in
-which a request that waits for the answer of somebody else's policy keeps its place.
+The simulator and the live service use the same kernel. `at` is a record with (at least) the fields PLACING. It keeps
+the progress of a request while a policy of another package chooses a disk.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ PART = np.dtype(
     ]
 )
 PLACING = [
-    ("parts", np.int64),  # the request's parts are noted from here on
-    ("part", np.int64),  # of the request, the next to place
-    ("answered", np.bool_),  # for somebody else's policy: `answer` is the disk that it chose
+    ("parts", np.int64),  # index of the request's first part
+    ("part", np.int64),  # number of the next part to place
+    ("answered", np.bool_),  # for a policy of another package: `answer` is the disk that it chose
     ("answer", np.int64),
-    ("size", np.int64),  # and this is what it is asked
-    ("start", np.float64),  # from when to when the request is to hold its space
+    ("size", np.int64),  # the bytes of the part in question
+    ("start", np.float64),  # the time over which the request holds its space
     ("end", np.float64),
     ("duration", np.float64),
 ]
@@ -34,7 +34,7 @@ ASK_POLICY = -1
 
 @kernel
 def pieces_of(size: int, split: int) -> int:
-    """Into how many parts a request is split; 0 bytes for `split` means never."""
+    """Return the number of parts of a request; if `split` is 0, requests are never split."""
     if split == 0 or size <= split:
         return 1
     return (size + split - 1) // split
@@ -42,7 +42,7 @@ def pieces_of(size: int, split: int) -> int:
 
 @kernel
 def piece_of(size: int, split: int, part: int, letter: bool) -> int:
-    """How large part number `part` is."""
+    """Return the bytes of part number `part`."""
     pieces = pieces_of(size, split)
     piece = size if pieces == 1 else split if part < pieces - 1 else size - split * (pieces - 1)
     return (piece + GB - 1) // GB * GB if letter else piece
@@ -50,7 +50,7 @@ def piece_of(size: int, split: int, part: int, letter: bool) -> int:
 
 @kernel
 def most_parts(size: int, split: int, policy: int, disks: int) -> int:
-    """No request gets more parts than this."""
+    """Return the most parts that a request of this size can get."""
     pieces = pieces_of(size, split)
     return max(pieces, disks) if policy == SPREADS else pieces
 
@@ -59,8 +59,8 @@ def most_parts(size: int, split: int, policy: int, disks: int) -> int:
 def place(ledger: Array, turn: Array, parts: Array, at: Array, size: int, policy: int, letter: bool, split: int) -> int:
     """Book the request's parts from number `at.part` on, until all have a disk or one is refused.
 
-    `at` says from when to when. Returns how many parts there are to be (`is_placed` tells whether there are), or
-    ASK_POLICY: somebody else's policy must say which disk it chooses for `at.size` bytes, and `place` be called again.
+    Returns the number of parts of the request (`is_placed` says whether all have a disk), or ASK_POLICY: the caller
+    must ask a policy of another package for a disk for `at.size` bytes, and then call `place` again.
     """
     pieces = pieces_of(size, split)
     if policy == SPREADS and pieces > 1 and not letter:
@@ -89,13 +89,13 @@ def place(ledger: Array, turn: Array, parts: Array, at: Array, size: int, policy
 
 @kernel
 def is_placed(at: Array, pieces: int) -> bool:
-    """Whether all of the request has a disk."""
+    """Whether every part of the request has a disk."""
     return at.part > 0 and at.part == pieces  # type: ignore[no-any-return]
 
 
 @kernel
 def _grant(ledger: Array, parts: Array, at: Array, disk: int, size: int, held: int) -> None:
-    """Note the request's next part, and book `held` bytes for it."""
+    """Record the request's next part, and book `held` bytes for it."""
     part = parts[at.parts + at.part]
     part.bytes, part.disk = size, disk
     part.booking = book(ledger, disk, at.start, at.end, held)
@@ -104,7 +104,7 @@ def _grant(ledger: Array, parts: Array, at: Array, disk: int, size: int, held: i
 
 @kernel
 def take_back(ledger: Array, parts: Array, at: Array) -> None:
-    """Unbook what the request has so far."""
+    """Remove all bookings of the request."""
     for k in range(at.part):
         part = parts[at.parts + k]
         unbook(ledger, part.disk, at.start, at.end, part.booking)
@@ -122,14 +122,14 @@ def try_place(
     policy: int,
     split: int,
 ) -> int:
-    """What `place` would do, noted in `parts` and not booked; 0 if there is no room for all of it."""
+    """Do what `place` does, but without booking: write to `parts`. Return 0 if the request does not fit."""
     at = cursor[0]
     at.start, at.end, at.duration = start, end, end - start
     pieces = place(ledger, turn, parts, at, size, policy, False, split)
     if pieces == ASK_POLICY:
         return ASK_POLICY
     fits = is_placed(at, pieces)
-    for k in range(at.part if fits else 0):  # whether every disk really has the room: some policies don't look
+    for k in range(at.part if fits else 0):  # some policies do not check that every disk has room
         disk = parts[at.parts + k].disk
         most, _ = peak(ledger, disk, start, end)
         fits = fits and most <= ledger.disks[disk].capacity
@@ -139,7 +139,7 @@ def try_place(
 
 @kernel
 def soonest(ledger: Array, size: int, start: float, duration: float) -> float:
-    """When, from `start` on, some disk first has `size` bytes free for `duration` seconds; inf if never."""
+    """Return the first time from `start` on when a disk has `size` bytes free for `duration` seconds; inf if never."""
     first = np.inf
     for disk in range(ledger.disks.size):
         first = min(first, next_free(ledger, disk, size, start, duration))

@@ -1,4 +1,4 @@
-"""How many stripes of what size, before anybody says where."""
+"""A choice of stripe count and size, before the first target is known."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from forebay.model.layout import DEFAULT_SIZE, GRAIN, MOST_SIZE, Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A stripe count, a stripe size in bytes, which phase chose them, why, and the runs that rests on."""
+    """A stripe count, a stripe size in bytes, the phase that chose them, why, and the runs behind it."""
 
     count: int
     size: int = DEFAULT_SIZE
@@ -18,7 +18,7 @@ class Choice:
     runs: tuple[int, ...] = ()
 
     def at(self, start: Start) -> Striping:
-        """The whole answer: this many stripes from that target on."""
+        """Return the complete answer with a first target."""
         return Striping(
             layout=Layout(count=self.count, size=self.size, start=start.index),
             phase=self.phase,
@@ -30,7 +30,7 @@ class Choice:
 
 
 def valid_size(size: int) -> int:
-    """The stripe size in bytes nearest below `size` that a file can have: histories know sizes of other file systems.
+    """Round a stripe size in bytes down to a valid one: a history may have sizes of other file systems.
 
     >>> valid_size(1_000_000)
     983040

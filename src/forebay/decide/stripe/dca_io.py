@@ -1,6 +1,6 @@
-"""DCA-IO (Kim et al. 2022): from the runs of others, then by rules, then run by run, and out of the way of others.
+"""DCA-IO (Kim et al. 2022): start from runs of other applications, then use rules, then improve run by run.
 
-An application's runs are gone through from the first to the last, so nothing has to be remembered between two jobs.
+Each decision reads all runs of the application from the first to the last, so the policy keeps no state.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from math import fsum
 from forebay.decide.policy import STRIPING_INPUTS, striping
 from forebay.decide.stripe.choice import Choice, valid_size
 from forebay.decide.stripe.first_target import anywhere, place
-from forebay.decide.stripe.reasons import left_out, no_run_tells, only, small_files, stripe_size, stripes
+from forebay.decide.stripe.reasons import missing_runs, partial_runs, small_files, stripe_size, stripes, target_limit
 from forebay.decide.stripe.rule import by_pattern
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.layout import MOST_SIZE
@@ -22,8 +22,8 @@ _Shape = tuple[int, int]  # stripe count and size
 
 @striping("dca-io", inputs=STRIPING_INPUTS, source="Kim et al. 2022, Procedures 1 to 3")
 def dca_io(view: StripeView, *, interference: bool = True) -> Striping:
-    """As others did, then by rules, then doubled while that is faster, on targets that others don't use."""
-    if len(_comparable(view)) >= 2:
+    """Like other applications first, then by rules, then doubled while faster; on targets without other users."""
+    if len(_comparable_runs(view)) >= 2:
         choice = climb(view)
     else:
         choice = follow_others(view) if view.shared_file is None else follow_rule(view)
@@ -31,13 +31,13 @@ def dca_io(view: StripeView, *, interference: bool = True) -> Striping:
 
 
 def follow_others(view: StripeView) -> Choice:
-    """The count, and apart from it the size, that was fastest for others with about as many processes (Procedure 1)."""
+    """Choose the fastest count and the fastest size of other applications with similar process counts (Procedure 1)."""
     because = "it is new on this file system" if view.runs_elsewhere else "it is new"
     if view.known_runs:
-        because = no_run_tells(view, "how it uses files")
+        because = missing_runs(view, "how it uses files")
     known = [p for p in view.peers if p.runs > 0 and p.processes > 0]
     if not known:
-        because += ", and nothing is known of any other application, so it gets the default layout"
+        because += ", and no other application has runs, so it gets the default layout"
         return Choice(count=1, phase="initial", because=because)
     processes = nearest(view.processes, {p.processes for p in known})
     same = [p for p in known if p.processes == processes]
@@ -45,24 +45,24 @@ def follow_others(view: StripeView) -> Choice:
     size, by_size = _fastest(same, lambda p: valid_size(p.size))
     runs = plural(sum(p.runs for p in same), "run")
     if processes == view.processes:
-        because += f", and of the {runs} of others with {plural(processes, 'process')}"
+        because += f"; of the {runs} of other applications with {plural(processes, 'process')},"
     else:
-        because += f", and as no other ran with {plural(view.processes, 'process')}, of the {runs} of others"
+        because += f"; no other application ran with {plural(view.processes, 'process')}; of the {runs}"
         because += f" with {processes:,}, the nearest number,"
     because += f" those with {plural(count, 'stripe')} were fastest on average ({format_bandwidth(by_count)})"
-    because += f", and those with stripes of {stripe_size(size)} ({format_bandwidth(by_size)})"
+    because += f" and those with stripes of {stripe_size(size)} ({format_bandwidth(by_size)})"
     if count > view.most:
-        because += f", but {only(view.most)}"
+        because += f", but {target_limit(view.most)}"
     return Choice(count=min(count, view.most), size=size, phase="initial", because=because)
 
 
 def nearest(processes: int, known: Iterable[int]) -> int:
-    """Of the `known` numbers the one nearest to `processes` on a log scale; of two equally near, the smaller."""
+    """Return the `known` number nearest to `processes` on a log scale; ties go to the smaller."""
     return min(known, key=lambda n: (Fraction(max(n, processes), min(n, processes)), n))
 
 
 def _fastest(peers: Sequence[Peers], of: Callable[[Peers], int]) -> tuple[int, float]:
-    """The value with the highest mean throughput over all runs, and that mean; of equally fast ones the smallest."""
+    """Return the value with the highest mean throughput over all runs, and this mean; ties go to the smallest."""
     groups: dict[int, list[Peers]] = {}
     for peer in peers:
         groups.setdefault(of(peer), []).append(peer)
@@ -74,21 +74,21 @@ def _fastest(peers: Sequence[Peers], of: Callable[[Peers], int]) -> tuple[int, f
     return best, means[best]
 
 
-def _comparable(view: StripeView) -> tuple[Past, ...]:
-    """The runs with as many processes as are asked for and a complete log, oldest first."""
+def _comparable_runs(view: StripeView) -> tuple[Past, ...]:
+    """Return the runs with the same number of processes and a complete log, oldest first."""
     return tuple(run for run in view.runs if run.processes == view.processes and not run.partial)
 
 
 def follow_rule(view: StripeView) -> Choice:
-    """The rule, for an application with fewer than two comparable runs (Procedure 2, lines 2 to 8)."""
+    """Apply the rule to an application with fewer than two comparable runs (Procedure 2, lines 2 to 8)."""
     choice = by_pattern(view)
-    known = f"{'only one' if _comparable(view) else 'no'} run with {plural(view.processes, 'process')}"
-    return replace(choice, because=f"it has {known} and a known layout{left_out(view)}; {choice.because}")
+    known = f"{'only one' if _comparable_runs(view) else 'no'} run with {plural(view.processes, 'process')}"
+    return replace(choice, because=f"it has {known} and a known layout{partial_runs(view)}; {choice.because}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Climb:
-    """Where the runs so far lead: the `best`, the `last`, the best before that, and what was `no_better` by shape."""
+    """The runs so far: the `best`, the `last`, the best `before` the last, and those `no_better` by shape."""
 
     best: Past
     last: Past
@@ -97,16 +97,16 @@ class _Climb:
 
 
 def climb(view: StripeView) -> Choice:
-    """Twice the stripes of the best run, then twice their size, unless that was no better (Procedure 2, line 10 on)."""
-    so_far = _climb_over(_comparable(view))
+    """Double the stripes of the best run, then their size, unless that was no better (Procedure 2, from line 10)."""
+    so_far = _climb_over(_comparable_runs(view))
     count, size, why, others = _step(so_far, view)
     runs = {past.run for past in (so_far.best, so_far.last, so_far.before, *others)}
-    because = f"{_last(so_far)}, {why}{left_out(view)}"
+    because = f"{_describe_last_run(so_far)}, {why}{partial_runs(view)}"
     return Choice(count=count, size=size, phase="heuristic", because=because, runs=tuple(sorted(runs)))
 
 
 def _climb_over(runs: Sequence[Past]) -> _Climb:
-    """Each run against the best before it; the same layout again counts as it was the last time."""
+    """Compare each run with the best before it; of runs with the same layout, the latest counts."""
     best = before = runs[0]
     no_better: dict[_Shape, Past] = {}
     for run in runs[1:]:
@@ -119,11 +119,11 @@ def _climb_over(runs: Sequence[Past]) -> _Climb:
 
 
 def _step(so_far: _Climb, view: StripeView) -> tuple[int, int, str, list[Past]]:
-    """The next count and size, the end of the sentence that says why, and the runs that rule other steps out."""
+    """Return the next count and size, the rest of the reason, and the runs that rule out other steps."""
     count, size = _shape(so_far.best)
     most = view.useful(size)
     more = min(2 * count, most)
-    limit = only(view.most) if most == view.most else small_files(view, size)
+    limit = target_limit(view.most) if most == view.most else small_files(view, size)
     if more != count and (more, size) not in so_far.no_better:
         tries = plural(more, "stripe") if more == 2 * count else f"{plural(more, 'stripe')}, as {limit}"
         return more, size, f"so it tries {tries}", []
@@ -137,22 +137,22 @@ def _step(so_far: _Climb, view: StripeView) -> tuple[int, int, str, list[Past]]:
             why = f"and {plural(slower[0].count, 'stripe')} were no faster in run {slower[0].run}, "
         return count, larger, f"{why}so it tries {stripes(count, larger)}", slower
     slower += [so_far.no_better[count, larger]] if fits else []
-    why = "neither more nor larger ones are left to try"
+    why = "no more or larger stripes are left to try"
     if view.file_size is not None and view.file_size <= size:
         why = small_files(view, size)
     return count, size, f"and {why}, so it keeps {stripes(count, size)}", slower
 
 
-def _last(so_far: _Climb) -> str:
-    """What the last run showed."""
+def _describe_last_run(so_far: _Climb) -> str:
+    """Describe the last run."""
     last, before = so_far.last, so_far.before
     reached = f"its run {last.run} with {stripes(*_shape(last))} reached {format_bandwidth(last.throughput)}"
     earlier = format_bandwidth(before.throughput)
     (count, size), (_, last_size) = _shape(before), _shape(last)
     if _shape(last) == _shape(before):
-        return f"{reached}, after {earlier} with the same in run {before.run}"
+        return f"{reached}, after {earlier} with the same layout in run {before.run}"
     compared = "more than" if last.throughput > before.throughput else "no more than"
-    layout = f"{count}" if size == last_size else stripes(count, size)  # as far as it differs
+    layout = f"{count}" if size == last_size else stripes(count, size)  # only what differs
     return f"{reached}, {compared} the {earlier} of run {before.run} with {layout}"
 
 

@@ -1,4 +1,4 @@
-"""Which targets: from which one on the stripes go, out of the way of others (Kim et al. 2022, Procedure 3)."""
+"""The first target of a layout, away from other jobs (Kim et al. 2022, Procedure 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from forebay.model.units import format_size, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The first target's index, those of all targets from there on, and why there."""
+    """The index of the first target, the indices of all targets, and why these."""
 
     index: int
     targets: tuple[int, ...]
@@ -18,7 +18,7 @@ class Start:
 
 
 def place(view: StripeView, count: int) -> Start:
-    """`count` targets in a row that nobody uses; else with as many such as possible; else from the emptiest on."""
+    """Choose `count` unused targets in a row; else a row with the most unused ones; else start at the emptiest."""
     _check(view, count)
     free = _windows([int(target.users == 0) for target in view.usable], count)
     most = max(free)
@@ -39,19 +39,19 @@ def place(view: StripeView, count: int) -> Start:
 
 
 def anywhere(view: StripeView, count: int) -> Start:
-    """`count` targets from a random one on, whoever uses them."""
+    """Choose `count` targets in a row from a random one on, used or not."""
     _check(view, count)
     first = min(int(view.chance * len(view.usable)), len(view.usable) - 1)
-    return _from(view, first, count, f"target {view.usable[first].index} comes first by chance")
+    return _from(view, first, count, f"target {view.usable[first].index} was chosen at random as the first")
 
 
 def _check(view: StripeView, count: int) -> None:
     if not 1 <= count <= view.most:
-        raise ValueError(f"{count} stripes are not possible here; at most {view.most} are")
+        raise ValueError(f"cannot use {count} stripes; use 1 to {view.most}")
 
 
 def _windows(values: Sequence[int], count: int) -> list[int]:
-    """The sum of `count` values from each place on, going round."""
+    """Return the sum of `count` values from each place on, in a ring."""
     sums = list(accumulate([*values, *values[: count - 1]], initial=0))
     return [sums[k + count] - sums[k] for k in range(len(values))]
 

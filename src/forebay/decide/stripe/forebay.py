@@ -1,24 +1,24 @@
-"""`forebay`: our own striping policy. It learns how an application responds to its layout, and never risks much.
+"""The striping policy `forebay`. It learns how an application responds to its layout, at low risk.
 
-Where `dca-io` compares single runs and only grows, this policy takes all runs as noisy
-measurements of one response (see `response`) and asks of every layout what it would bring:
+`dca-io` compares single runs and only increases the layout. This policy treats all runs as noisy
+measurements of one response (see `response`), and predicts the throughput of every layout:
 
-- **safe**: it may be tried only if it is not predicted to be worse than the best known layout by more
-  than the `margin`, and if the risk that it is so even so is at most one in four. One in two is borne
-  for a first look at more stripes than ever (or at fewer, once more turned out to be worse), as it
-  would otherwise never learn that it is wrong, and for what promises to be three times as fast;
-- **near**: it goes one doubling or halving of the count, or two of the size, from a layout that was
-  run. Where it is sure to be no worse, or promises that much, it goes four, or as far as others did,
-  and both ways at once; but not on the word of physics alone, save once, in the first run;
-- **worth it**: of the safe ones it takes the one with the best prediction plus what a run there
-  would teach: how much better the best layout would be expected to be after it, for the runs
-  that follow (the knowledge gradient). Noise makes a run teach less, so it settles by itself;
-- **back off**: when the last layout turns out worse than the margin allows, the next run is
-  with the best known, whatever there is to learn;
-- **apart**: a target with n users gives a newcomer 1 / (n + 1), so fewer stripes on free
-  targets are taken unless more of them promise more even so.
+- **safe**: it tries a layout only if the prediction is not worse than the best known layout by more
+  than the `margin`, and the risk of that is at most one in four. It accepts one in two for a first
+  look at more stripes than ever (or at fewer, once more turned out worse), because it would
+  otherwise never correct a wrong belief, and for a predicted factor of three;
+- **near**: it moves one doubling or halving of the count, or two of the size, from a layout that
+  was run. If it is sure to lose nothing, or predicts that much, it moves four, or as far as other
+  applications did, in both at once; but physics alone justifies this only in the first run;
+- **worth it**: of the safe layouts it takes the one with the best prediction plus the value of what
+  a run there teaches: the expected gain of the best layout for later runs (the knowledge
+  gradient). Noise reduces what a run teaches, so the policy settles;
+- **back off**: if the last layout is worse than the margin allows, the next run uses the best known
+  layout, whatever there is to learn;
+- **apart**: a target with n users gives a new job 1 / (n + 1), so the policy takes fewer stripes on
+  free targets, unless more stripes are faster in spite of that.
 
-It needs no chance: the same view gives the same answer.
+It is deterministic: the same view gives the same answer.
 """
 
 import math
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from forebay.decide.policy import STRIPING_INPUTS, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import place
-from forebay.decide.stripe.reasons import no_run_tells, small_files, stripes
+from forebay.decide.stripe.reasons import missing_runs, small_files, stripes
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
 from forebay.model.errors import BadInput
@@ -43,28 +43,28 @@ from forebay.model.units import format_bandwidth, plural
 Flags = NDArray[np.bool_]
 
 SIZES = tuple(256 * KIB << doublings for doublings in range(9))
-"""Stripe sizes that are tried: 256 KiB to 64 MiB."""
-_OLD = 6  # counts and sizes of its latest runs that are options too
-_RISK = 0.25  # that is borne of being worse than the margin allows
-_LOOK_RISK = 0.5  # the same for a first look and for a promise: more likely than not it is no worse
-_SURE_RISK = 0.16  # of being worse at all (one standard deviation): no more is called sure
-_TURNED = 0.95  # probability that more stripes are worse, from which on fewer are looked at: chance must not do it
-_PROMISE = 1.0  # log throughput, about a factor of three: so much more is worth a long step, sure or not
+"""The stripe sizes to try: 256 KiB to 64 MiB."""
+_OLD = 6  # counts and sizes of the latest runs to include in the options
+_RISK = 0.25  # accepted probability of being worse than the margin allows
+_LOOK_RISK = 0.5  # the same for a first look and for a large predicted gain
+_SURE_RISK = 0.16  # of being worse at all (one standard deviation); up to this, a gain is sure
+_TURNED = 0.95  # probability that more stripes are worse, above which fewer are tried
+_PROMISE = 1.0  # log throughput, about a factor of three: justifies a long step
 _STEP, _LONG_STEP, _SIZE_STEP = 1.0, 4.0, 2.0  # doublings
-_NEAR = 1.0  # doublings of the processes: others with about as many can be followed
-_ENOUGH = 5  # runs of others with a count, so that it is not a single one that is followed
+_NEAR = 1.0  # doublings of the processes: how close a peer must be
+_ENOUGH = 5  # runs of peers with a count before the policy follows them
 _HORIZON = 10.0  # runs that profit from what one run teaches
-_TEACHES = 0.01  # log throughput; what teaches less is not worth a run
-_SETTLED = 0.02  # nor is a change that promises less
+_TEACHES = 0.01  # log throughput; a run that teaches less is not worth it
+_SETTLED = 0.02  # log throughput; a change that gains less is not worth it
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(11)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Stripe counts and sizes (bytes) of the options, ascending, and which of them the application ran with.
+    """The options: stripe counts and sizes (bytes), ascending, and which of them the application ran with.
 
-    `share` is the part of a target's bandwidth that is left on the busiest target of each;
-    `free` is how many targets next to each other nobody uses.
+    `share` is the bandwidth share left on the busiest target of each option; `free` is the most
+    unused targets in a row.
     """
 
     counts: NDArray[np.int_]
@@ -76,20 +76,20 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Outlook:
-    """The options as they are now: what is expected, in log throughput, and which are safe."""
+    """The predictions for all options in log throughput, and which options are safe."""
 
     grid: Grid
     response: Response
-    mean: Floats  # with what others leave
-    best: int  # the best that is known
-    gain: Floats  # to expect, against the best known one
-    risk: Floats  # of being worse than that by more than the margin
+    mean: Floats  # on targets shared with others
+    best: int  # the best known option
+    gain: Floats  # expected, over the best known option
+    risk: Floats  # of being worse than the best known option by more than the margin
     margin: float
     safe: Flags
-    last: int | None  # the layout of the last run, if it turned out worse than the margin allows
+    last: int | None  # the layout of the last run, if it is worse than the margin allows
 
     def layout(self, option: int) -> str:
-        """The option in words."""
+        """Describe an option."""
         return stripes(int(self.grid.counts[option]), int(self.grid.sizes[option]))
 
 
@@ -99,12 +99,12 @@ class _Outlook:
     source="Forebay; knowledge gradient (Frazier et al. 2009) in a safe set (Sui et al. 2015)",
 )
 def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
-    """What its runs, as noisy measurements, promise most of, without risking more than the margin."""
+    """The layout with the best prediction from all runs, at low risk of losing more than the margin."""
     if not 0 <= margin < 1:
         raise BadInput("policy option", f"margin must be at least 0 and less than 1, not {margin:g}")
     phase: Phase = "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
     if view.file_size is not None and view.file_size <= SIZES[0]:
-        # Files that fit into the smallest stripe lie on one target whatever their layout: nothing is to be gained.
+        # Files that fit into the smallest stripe lie on one target with any layout, so no layout helps.
         because = f"{small_files(view, DEFAULT_SIZE)}: no layout can make it faster"
         whose = () if view.file_size_run is None else (view.file_size_run,)
         return Choice(count=1, phase=phase, because=because, runs=whose).at(place(view, 1))
@@ -122,10 +122,10 @@ def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
 
 
 def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
-    """Powers of two, all targets, all free targets, the request size, and what was run before.
+    """Return the options: powers of two, all targets, all free targets, the request size, and earlier layouts.
 
-    Files that hold less than all stripes lie on fewer targets, so such a layout counts as the one with as many stripes
-    as there are in use, and is not offered.
+    Files too small to fill all stripes lie on fewer targets. Such a layout counts as the one with the stripes in use,
+    and is not an option.
     """
     free = _free_in_a_row(view)
     latest = runs[::-1]
@@ -149,7 +149,7 @@ def grid(view: StripeView, runs: Sequence[Past]) -> Grid:
 
 
 def bandwidth_share(view: StripeView, count: int) -> float:
-    """What the busiest of `count` targets leaves a newcomer, 1 / (users + 1), where most of them are free."""
+    """Return what the busiest target of the row with most free ones leaves a new job: 1 / (users + 1)."""
     users = np.array([target.users for target in view.usable])
     ring = np.concatenate([users, users[: count - 1]])
     idle = np.concatenate([[0], np.cumsum(ring == 0)])
@@ -158,7 +158,7 @@ def bandwidth_share(view: StripeView, count: int) -> float:
 
 
 def _free_in_a_row(view: StripeView) -> int:
-    """The most free targets next to each other; after the last comes the first."""
+    """Return the most free targets in a row, in a ring."""
     stretches = groupby(view.usable * 2, key=lambda target: target.users == 0)
     longest = max((len(list(targets)) for is_free, targets in stretches if is_free), default=0)
     return min(longest, len(view.usable))
@@ -173,11 +173,11 @@ def _is_possible(size: int) -> bool:
 
 
 def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
-    """What can be expected of every option, and which of them are safe."""
+    """Predict every option, and find the safe ones."""
     options = grid(view, runs)
     response = respond(view, options.counts, options.sizes)
     mean = response.mean + np.log(options.share)
-    # Before the first run, what is known is the default layout.
+    # Before the first run, only the default layout is known.
     default = (options.counts == 1) & (options.sizes == DEFAULT_SIZE)
     known = options.known if options.known.any() else default
     best = int(np.flatnonzero(known)[np.argmax(mean[known])])
@@ -196,7 +196,7 @@ def look(view: StripeView, runs: tuple[Past, ...], margin: float) -> _Outlook:
 
 
 def explore(outlook: _Outlook) -> int:
-    """The safe option with most to expect, from it and from what it teaches."""
+    """Return the safe option with the highest prediction plus value of learning."""
     safe = np.flatnonzero(outlook.safe)
     covariance = outlook.response.covariance[np.ix_(safe, safe)]
     mean = outlook.mean[safe]
@@ -210,10 +210,10 @@ def explore(outlook: _Outlook) -> int:
 
 
 def _first_look(counts: NDArray[np.int_], known: Flags, best: int, worse: Floats) -> Flags:
-    """The options with more stripes than were ever run, if the best known has the most so far.
+    """Select options with more stripes than were ever run, if the best known has the most so far.
 
-    If it has the fewest, those with fewer, but only once more are sure to be worse or not possible:
-    throughput can halve with the stripes, while more of them than are of use cost little.
+    If it has the fewest, select those with fewer, but only once more are sure to be worse or not
+    possible: half the stripes can halve the throughput, while unnecessary stripes cost little.
     """
     fewest, most = counts[known].min(), counts[known].max()
     if counts[best] == most < counts.max():
@@ -223,13 +223,13 @@ def _first_look(counts: NDArray[np.int_], known: Flags, best: int, worse: Floats
 
 
 def _reach(view: StripeView, options: Grid, gain: Floats, worse: Floats) -> Floats:
-    """How many doublings the count of each option may be away from a known one."""
-    runs: Counter[int] = Counter()  # of others with about as many processes, by their count
+    """Return, for each option, how many doublings its count may differ from a known one."""
+    runs: Counter[int] = Counter()  # of peers with similar process counts, by stripe count
     for peer in usable_peers(view):
         if abs(math.log2(peer.processes / view.processes)) <= _NEAR:
             runs[peer.count] += peer.runs
     followed = options.counts <= max((count for count, number in runs.items() if number >= _ENOUGH), default=0)
-    # As long as no two counts can be compared, it is physics alone that speaks: worth one long step at most.
+    # Before two counts can be compared, predictions rest on physics alone: worth one long step at most.
     first, compared = not options.known.any(), len(np.unique(options.counts[options.known])) > 1
     promising = gain >= _PROMISE
     long = (followed | compared) & (promising | (worse <= _SURE_RISK)) | promising & first
@@ -237,7 +237,7 @@ def _reach(view: StripeView, options: Grid, gain: Floats, worse: Floats) -> Floa
 
 
 def _within_steps(options: Grid, known: Flags, reach: Floats) -> Flags:
-    """The options within `reach` doublings of a known one, or with as many stripes as there are free targets."""
+    """Select options within `reach` doublings of a known one, or with one stripe for each free target."""
     count, size = np.log2(options.counts), np.log2(options.sizes)
     counts_apart = np.abs(np.subtract.outer(count, count[known]))
     sizes_apart = np.abs(np.subtract.outer(size, size[known]))
@@ -256,7 +256,7 @@ def _because(view: StripeView, runs: tuple[Past, ...], outlook: _Outlook, chosen
     else:
         others = sum(peer.runs for peer in view.peers)
         known = f" and {plural(others, 'run')} of others" if others else " alone"
-        start = f"{no_run_tells(view, 'both layout and performance')}; from physics{known},"
+        start = f"{missing_runs(view, 'both layout and performance')}; from physics{known},"
     if outlook.last not in (None, outlook.best):
         last = outlook.last or 0
         loss = _percent(outlook.response.mean[last] - outlook.response.mean[outlook.best])

@@ -1,4 +1,4 @@
-"""What a striping policy sees, and what it answers."""
+"""What a striping policy sees, and what it returns."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +13,16 @@ Phase = Literal["initial", "rule", "heuristic"]
 
 @dataclass(frozen=True, kw_only=True)
 class StripeView:
-    """A job about to start, what its application did before, and the targets there are.
+    """A job about to start, earlier runs of its application, and the targets.
 
     `max_count` is the largest stripe count that the file system or its administrator allows.
-    `runs` are oldest first, those of which the layout is known; `known_runs` is how many there are in all.
-    If there are none, `runs_elsewhere` says whether it ran on another file system.
-    `shared_file` and `io_processes` describe its latest run, with as many processes if it had one (None if nothing
-    tells): whether several processes share a file, and how many did I/O. That run is `pattern_run`, with
-    `pattern_processes` (None: the last of `runs`). `file_size` is that of the largest files so far, in bytes: in run
-    `file_size_run`, half of the bytes were in files of this size or larger ones. `request_size` is the typical request
-    in bytes (0 if not known). `chance` in [0, 1) is the only randomness that a policy may use.
+    `runs` are the runs with a known layout, oldest first; `known_runs` counts all runs on this file system.
+    If there are none, `runs_elsewhere` says whether the application ran on another file system.
+    `shared_file` (whether several processes share a file) and `io_processes` (how many did I/O) describe its latest
+    run, if possible with the same process count; None if unknown. That run is `pattern_run`, with `pattern_processes`
+    (None: the last of `runs`). `file_size` describes the largest files so far: in run `file_size_run`, half of the
+    bytes were in files of at least this size. `request_size` is the typical request in bytes (0 if unknown). `chance`
+    in [0, 1) is the only randomness that a policy may use.
     """
 
     application: str
@@ -46,27 +46,27 @@ class StripeView:
         if self.processes < 1:
             raise ValueError(f"processes must be 1 or more, not {self.processes}")
         if not self.usable:
-            raise ValueError("there is no usable target")
+            raise ValueError("no target is usable")
 
     @cached_property
     def usable(self) -> tuple[Target, ...]:
-        """The targets that can be chosen, ascending by index."""
+        """The usable targets, ascending by index."""
         return tuple(sorted((t for t in self.targets if t.usable), key=lambda t: t.index))
 
     @property
     def most(self) -> int:
-        """The largest stripe count possible."""
+        """The largest possible stripe count."""
         return min(len(self.usable), self.max_count or len(self.usable))
 
     @property
     def telling_run(self) -> tuple[int, int] | None:
-        """The run that tells how files are used, and its number of processes."""
+        """The run that shows the access pattern, and its number of processes."""
         if self.pattern_run is not None:
             return self.pattern_run, self.pattern_processes or self.processes
         return (self.runs[-1].run, self.runs[-1].processes) if self.runs else None
 
     def useful(self, size: int) -> int:
-        """The most stripes of `size` bytes that are possible, and that its files are large enough to fill."""
+        """Return the most stripes of `size` bytes that are possible and that the files can fill."""
         if self.file_size is None:
             return self.most
         return min(self.most, max(1, -(-self.file_size // size)))
@@ -74,7 +74,7 @@ class StripeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Striping:
-    """A layout for the next run, on which `targets`, which phase decided it, by which runs, and why so and there."""
+    """A layout for the next run, its `targets`, the phase and the `runs` behind it, and why this layout and place."""
 
     layout: Layout
     phase: Phase
@@ -85,5 +85,5 @@ class Striping:
 
     @property
     def reason(self) -> str:
-        """All of it."""
+        """The reasons for the layout and for the targets."""
         return f"{self.because}; {self.where}" if self.where else self.because

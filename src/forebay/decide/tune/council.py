@@ -1,7 +1,7 @@
-"""The council: reports of all I/O nodes in, one value for all of them out.
+"""The council: it takes reports of all I/O nodes and chooses one value for all of them.
 
-Bez et al. 2019, section 4.1. Each I/O node's report names one bandit instance, each instance wishes a value, the
-value that most nodes wish is for all. No clock, no socket and no file: `forebay.act.forward` has them.
+Bez et al. 2019, section 4.1. The situation in a node's report selects a bandit, and the bandit votes for a value. The
+value with the most nodes wins. The council uses no clock, socket or file: `forebay.act.forward` has them.
 """
 
 import math
@@ -22,7 +22,7 @@ from forebay.model.situation import OPERATIONS, Situation
 from forebay.model.units import plural
 
 Value = int | float | str
-PATIENCE = 3  # decisions for which a value is kept until a node has had it for a whole period
+PATIENCE = 3  # decisions to keep a value for, until a node has used it for a whole period
 LIMIT = 256  # situations remembered
 VERSION = 1  # of the JSON document
 _BLOCKS = {"counts": counts, "means": means, "squares": squares, "expected": priors}
@@ -32,7 +32,7 @@ _SINGLE = {"steps": STEPS, "crowd": CROWD}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One period at one I/O node, where `value` has been in force for `held` seconds; no `situation` if it was idle."""
+    """One period at one I/O node, with `value` in force for `held` seconds; `situation` is None if it was idle."""
 
     node: str
     observed: Observation
@@ -46,13 +46,13 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """Whether the value was in force all the time; where it changed, nobody knows what earned the reward."""
+        """Whether the value was in force for the whole period; otherwise the reward cannot be attributed."""
         return self.held >= self.observed.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Council:
-    """What it tunes and how, and what it has learned: by situation, the oldest first."""
+    """What the council tunes and how, and what it has learned by situation, the oldest first."""
 
     known: Mapping[Situation, Array] = field(default_factory=dict)
     parameter: str
@@ -66,13 +66,13 @@ class Council:
 
     @property
     def value(self) -> Value | None:
-        """In force now; None if nothing was decided yet."""
+        """The value in force; None before the first decision."""
         return None if self.sent is None else self.values[self.sent]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The value for all I/O nodes, None for as it is, and why; `wishes` has the nodes that wished each value."""
+    """The value for all I/O nodes (None: no change) and why; `wishes` counts the nodes that vote for each value."""
 
     value: Value | None
     because: str
@@ -88,15 +88,15 @@ def new_council(
     ordered: bool | None = None,
     limit: int = LIMIT,
 ) -> Council:
-    """One that knows nothing yet. Unless `ordered` says so, values are ordered if they are sorted numbers."""
+    """Return a council without knowledge. If `ordered` is None, values count as ordered if they are sorted numbers."""
     if not values or len(set(values)) != len(values):
-        raise BadInput(parameter, "needs one value or several different ones to choose from")
+        raise BadInput(parameter, "needs one or more distinct values to choose from")
     if reward not in REWARDS:
         raise UnknownName("reward", reward, REWARDS)
     if limit < 1:
-        raise BadInput("council", f"must remember one situation at least, not {limit}")
+        raise BadInput("council", f"must remember at least one situation, not {limit}")
     policy = find("tune", tuner)
-    bandit_for(policy, len(values))  # its options are right
+    bandit_for(policy, len(values))  # checks the options
     if ordered is None:
         numbers = [value for value in values if not isinstance(value, str)]
         ordered = numbers == list(values) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
@@ -104,26 +104,26 @@ def new_council(
 
 
 def decide(council: Council, reports: Iterable[Report], chance: Array) -> tuple[Council, Decided]:
-    """Learn from what the reports say of the values in force, then choose the next one.
+    """Learn from the reports, then choose the next value.
 
-    A value just sent is kept until some node has reported a whole period with it (or for PATIENCE decisions): a
-    decision every second whose effect is never seen would teach nothing. Chance is drawn from once a decision.
+    The council keeps a new value until a node reports a whole period with it, or for PATIENCE decisions: it learns
+    nothing from a value whose effect no node reports. It draws from `chance` once per decision.
     """
     active = [report for report in {report.node: report for report in reports}.values() if report.active]
     council = _learn_rewards(council, active)
     value = council.value
     if not active:
-        return council, Decided(value=value, because="no I/O node has anything to do")
+        return council, Decided(value=value, because="all I/O nodes are idle")
     has_taken_effect = any(report.whole and report.value == value for report in active)
     if council.waited < PATIENCE and council.sent is not None and not has_taken_effect:
         setting = f"{council.parameter} {format_value(council.parameter, value)}"
-        waiting = f"no I/O node has had {setting} for a whole period yet"
+        waiting = f"no I/O node has used {setting} for a whole period yet"
         return replace(council, waited=council.waited + 1), Decided(value=value, because=waiting)
     return _count_votes(council, active, chance)
 
 
 def _learn_rewards(council: Council, reports: Sequence[Report]) -> Council:
-    """With the rewards of all whole periods; that of an instance is the mean over its nodes, one step a period."""
+    """Learn from all whole periods; the reward of a situation is the mean over its nodes, one step per period."""
     earned: dict[tuple[Situation, int], list[Observation]] = {}
     for report in reports:
         if report.situation is not None and report.whole and report.value in council.values:
@@ -147,16 +147,16 @@ def _stack(council: Council, known: Mapping[Situation, Array], situation: Situat
 
 
 def _count_votes(council: Council, reports: Sequence[Report], chance: Array) -> tuple[Council, Decided]:
-    """Ties go to the value behind which there are more requests, then to the first."""
-    # All instances toss the same coin: were each to explore by itself, the majority would outvote every exploration.
+    """Choose the value with the most nodes; ties go to the value with more requests, then to the first."""
+    # All bandits draw the same random numbers. If each explored by itself, the majority would outvote it.
     seed = int(draw(chance, 2**32))
-    seen: dict[Situation, list[Observation]] = {}
+    observed: dict[Situation, list[Observation]] = {}
     for report in reports:
         if report.situation is not None:
-            seen.setdefault(report.situation, []).append(report.observed)
+            observed.setdefault(report.situation, []).append(report.observed)
     wishes: dict[Situation, int] = {}
     nodes, requests = [0] * len(council.values), [0] * len(council.values)
-    for situation, periods in seen.items():
+    for situation, periods in observed.items():
         row = current(_stack(council, council.known, situation), periods)
         wishes[situation] = arm = pick(council.tuner, row, seed_state(seed))
         nodes[arm] += len(periods)
@@ -171,7 +171,7 @@ def _count_votes(council: Council, reports: Sequence[Report], chance: Array) -> 
 
 
 def format_value(parameter: str, value: Value | None) -> str:
-    """A value as people say it; windows are nanoseconds.
+    """Format a value for people; windows are in nanoseconds.
 
     >>> format_value("window", 500_000), format_value("scheduler", "hbrr")
     ('0.5 ms', 'hbrr')
@@ -180,7 +180,7 @@ def format_value(parameter: str, value: Value | None) -> str:
 
 
 def as_json(council: Council) -> dict[str, object]:
-    """All that it learned, whatever tuner it has: another one can go on from it."""
+    """Return everything the council has learned; a council with another tuner can continue from it."""
 
     def bandit_as_json(row: Array) -> dict[str, object]:
         single = {key: float(row[at]) for key, at in _SINGLE.items()}
@@ -200,11 +200,11 @@ def as_json(council: Council) -> dict[str, object]:
 
 
 def from_json(council: Council, document: object, where: str) -> Council:
-    """`council` with what was learned for the same parameter, values and reward, by a document from `where`."""
+    """Return `council` with the knowledge in `document`, which must have the same parameter, values and reward."""
     top = _object(document, where)
     wanted = {key: value for key, value in as_json(council).items() if key not in ("sent", "situations")}
     for key, value in wanted.items():
-        reason = f"is {_short(top.get(key))}, not {_short(value)}: nothing to go on from"
+        reason = f"is {_short(top.get(key))}, not {_short(value)}; remove the file to start anew"
         _check(top.get(key) == value, f"{where}: {key}", reason)
     rows: Any = top.get("situations")
     sent = top.get("sent")
@@ -228,7 +228,7 @@ def _read_situation(council: Council, document: object, where: str) -> tuple[Sit
     for key, value in values.items():
         if key in ("operation", "pattern"):
             is_name = isinstance(value, str) and (key == "pattern" or value in OPERATIONS)
-            _check(is_name, f"{where}.{key}", f"can't be {_short(value)}")
+            _check(is_name, f"{where}.{key}", f"unknown {key} {_short(value)}")
         else:
             is_count = type(value) is int and value >= 0
             _check(is_count, f"{where}.{key}", f"must be a whole number, not {_short(value)}")
@@ -248,7 +248,7 @@ def _read_bandit(bandit: Array, row: Mapping[str, Any], where: str) -> None:
 
 def _number(value: Any, where: str, least: float) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    _check(is_number and math.isfinite(value) and value >= least, where, f"can't be {_short(value)}")
+    _check(is_number and math.isfinite(value) and value >= least, where, f"{_short(value)} is not a valid number")
     return float(value)
 
 
@@ -263,6 +263,6 @@ def _check(holds: bool, where: str, reason: str) -> None:
 
 
 def _short(value: object) -> str:
-    """On one line, and not a page of it."""
+    """Format a value in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

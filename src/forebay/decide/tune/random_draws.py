@@ -1,4 +1,4 @@
-"""Coins, dice and bell curves from a state of chance."""
+"""Random draws: whole numbers, uniform and normal numbers."""
 
 import numpy as np
 
@@ -10,26 +10,26 @@ _STEPS = 2**32
 
 @kernel
 def below(chance: Array, number: int) -> int:
-    """A whole number from 0 up to, but not including, `number`."""
+    """Draw a whole number from 0 to `number` - 1."""
     return draw(chance, number)  # type: ignore[no-any-return]
 
 
 @kernel
 def uniform(chance: Array) -> float:
-    """A number between 0 and 1, neither of them included."""
+    """Draw a number between 0 and 1, both excluded."""
     return float((draw(chance, _STEPS) + 0.5) / _STEPS)
 
 
 @kernel
 def normal(chance: Array) -> float:
-    """From the bell curve of mean 0 and standard deviation 1 (Box and Muller 1958)."""
+    """Draw from the normal distribution with mean 0 and standard deviation 1 (Box and Muller 1958)."""
     radius = np.sqrt(-2 * np.log(uniform(chance)))
     return float(radius * np.cos(2 * np.pi * uniform(chance)))
 
 
 @kernel
 def largest(values: Array, chance: Array) -> int:
-    """Where the largest of `values` is; of several equal ones, any."""
+    """Return the index of the largest of `values`; draw among equal ones."""
     ties, place = 0, -1
     for index in range(values.size):
         if place < 0 or values[index] > values[place]:

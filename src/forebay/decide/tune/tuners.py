@@ -1,4 +1,4 @@
-"""The built-in tuners, and one kernel that is any of them."""
+"""The built-in tuners, and one kernel that dispatches to them."""
 
 import numpy as np
 
@@ -23,27 +23,27 @@ from forebay.model.errors import BadInput, PolicyError
 from forebay.model.kernels import Array, kernel
 
 _LEAST_NOISE = 0.01  # of ucb and thompson, as a share of the largest mean
-_NOISE, _NOISE_WEIGHT = 0.05, 2.0  # the noise believed in before there are rewards, and worth how many of them
-_SPREAD, _SPREAD_WEIGHT = 0.2, 2.0  # by how much values are believed to differ, and worth how many of them
-_REACH = 0.3  # how far what is learned of one value carries, as a share of all values
-_ALIKE = 0.97  # how much of the differences between values is smooth, where neighbours are alike
-_SHARED = 3.0  # worth how many rewards the noise of all values is for that of one
-_TINY = 1e-9  # below which a deviation is but rounding
+_NOISE, _NOISE_WEIGHT = 0.05, 2.0  # prior noise, and the number of rewards it counts for
+_SPREAD, _SPREAD_WEIGHT = 0.2, 2.0  # prior spread between values, and the number of rewards it counts for
+_REACH = 0.3  # how far a reward of one value informs others, as a share of all values
+_ALIKE = 0.97  # smooth share of the differences between values, if neighbours are alike
+_SHARED = 3.0  # rewards that the pooled noise counts for in the noise of one value
+_TINY = 1e-9  # a smaller deviation is a rounding error
 _PAPER = "Bez et al. 2019"
-HALF_LIFE = "half_life"  # an option that is not the tuner's but that of `learn`
+HALF_LIFE = "half_life"  # an option that `learn` uses, not the tuner
 
 
 # Bez et al. 2019, section 4.
 @kernel
 def epsilon_greedy(bandit: Array, chance: Array) -> int:
-    """The highest mean so far; with probability `epsilon`, any value."""
+    """The value with the highest mean so far; with probability `epsilon`, a random value."""
     return _greedy(bandit, chance, bandit[OPTIONS])
 
 
 # Bez et al. 2019, section 6.1: "we could start with a high epsilon and decrease it over time".
 @kernel
 def epsilon_decreasing(bandit: Array, chance: Array) -> int:
-    """As epsilon-greedy, with an `epsilon` that halves every `halving` rewards, down to `least`."""
+    """Like epsilon-greedy, but `epsilon` halves every `halving` rewards, down to `least`."""
     start, halving, least = bandit[OPTIONS], bandit[OPTIONS + 1], bandit[OPTIONS + 2]
     return _greedy(bandit, chance, max(start * 0.5 ** (bandit[STEPS] / halving), least))
 
@@ -54,8 +54,8 @@ def _greedy(bandit: Array, chance: Array, epsilon: float) -> int:
     return below(chance, mean.size) if uniform(chance) < epsilon else largest(mean, chance)
 
 
-# Auer, Cesa-Bianchi and Fischer 2002: UCB1. Its rewards are between 0 and 1; ours are bytes a second, so that their
-# own spread, shared by all arms, is the unit of the bonus.
+# Auer, Cesa-Bianchi and Fischer 2002: UCB1. Its rewards are between 0 and 1. Ours are bytes per second, so the unit of
+# the bonus is their spread over all arms.
 @kernel
 def ucb(bandit: Array, chance: Array) -> int:
     """The highest mean plus `width` standard deviations x sqrt(2 ln rewards / rewards of that value)."""
@@ -69,7 +69,7 @@ def ucb(bandit: Array, chance: Array) -> int:
 
 @kernel
 def thompson(bandit: Array, chance: Array) -> int:
-    """The highest of one draw for each value from the bell curve in which its true mean lies."""
+    """The highest of one draw per value from the normal distribution of its true mean."""
     arm = find_untried(bandit, chance)
     if arm >= 0:
         return arm
@@ -83,18 +83,17 @@ def thompson(bandit: Array, chance: Array) -> int:
 
 @kernel
 def fixed_arm(bandit: Array, chance: Array) -> int:  # noqa: ARG001
-    """Always the same value: the one numbered `arm`, counted from 0."""
+    """Always the value number `arm`, counted from 0."""
     return np.int64(bandit[OPTIONS])  # type: ignore[return-value]
 
 
-# Rewards of all values are one Gaussian process over the values. Two of them, in fact: by one, neighbours are alike, by
-# the other no value tells anything of another; each is believed as far as it explains the rewards (and the first not at
-# all where values have no order). What is believed at first of differences and noise is in the constants above, as
-# shares of the largest mean, so that rewards can have any unit, and gives way to what the rewards show.
+# Two Gaussian processes over the values model the rewards. In one, neighbours are alike; in the other, values are
+# independent. Each is as likely as it explains the rewards; values without an order use only the second. The constants
+# above are the priors of differences and noise. They are shares of the largest mean, so that rewards can have any unit.
 @kernel
 def forebay(bandit: Array, chance: Array) -> int:
-    """Every value once, then the highest of a draw from all that is known of all; neighbours may be alike."""
-    # Trying all costs little; not to, where one untried stands out from its neighbours, costs for ever.
+    """Every value once, then the highest of a joint draw for all values; neighbours may be alike."""
+    # To try every value costs little. A good value that is never tried costs for ever.
     unit, first = largest_mean(bandit), np.where(counts(bandit) < LEAST, priors(bandit), -np.inf)
     if unit == 0.0 or first.max() > -np.inf:
         return largest(first, chance)
@@ -104,7 +103,7 @@ def forebay(bandit: Array, chance: Array) -> int:
 
 @kernel
 def _draw_belief(bandit: Array, unit: float, chance: Array) -> Array:
-    """Mean and covariance of all arms by one of the two beliefs, as likely as it explains the rewards."""
+    """Draw one of the two models by its likelihood. Return mean and covariance of all arms."""
     rough_mean, rough = _prior_belief(bandit, unit, 0.0)
     explained = _update(bandit, unit, rough_mean, rough)
     if bandit[ORDERED]:
@@ -117,7 +116,7 @@ def _draw_belief(bandit: Array, unit: float, chance: Array) -> Array:
 
 @kernel
 def _draw_values(mean: Array, covariance: Array, boldness: float, chance: Array) -> Array:
-    """One draw; a draw from the whole covariance explores too much where hundreds of steps are all there is."""
+    """Draw a value for every arm. `boldness` below 1 explores less, which suits runs of a few hundred steps."""
     factor, drawn = _factor(covariance), mean.copy()
     toss = np.empty(mean.size)
     for arm in range(mean.size):
@@ -129,23 +128,23 @@ def _draw_values(mean: Array, covariance: Array, boldness: float, chance: Array)
 
 @kernel
 def _factor(covariance: Array) -> Array:
-    """Its triangular factor (Cholesky); what rounding made negative is 0, where numpy's would give up."""
+    """Return the Cholesky factor. Where rounding makes a pivot negative, use 0; numpy would raise an error."""
     factor = np.zeros_like(covariance)
     for row in range(len(covariance)):
         for column in range(row + 1):
-            rest = covariance[row, column]
+            remainder = covariance[row, column]
             for k in range(column):
-                rest -= factor[row, k] * factor[column, k]
+                remainder -= factor[row, k] * factor[column, k]
             if row == column:
-                factor[row, row] = np.sqrt(max(rest, 0.0))
+                factor[row, row] = np.sqrt(max(remainder, 0.0))
             elif factor[column, column] > _TINY:
-                factor[row, column] = rest / factor[column, column]
+                factor[row, column] = remainder / factor[column, column]
     return factor
 
 
 @kernel
 def _prior_belief(bandit: Array, unit: float, smooth: float) -> Array:
-    """Mean and covariance before what is known of each arm: all at the level of those tried."""
+    """Return the prior mean and covariance: all arms are at the mean level of those tried."""
     arms, tried = counts(bandit).size, means(bandit)[counts(bandit) >= LEAST] / unit
     level = tried.sum() / tried.size
     differs = _SPREAD_WEIGHT * _SPREAD**2
@@ -158,7 +157,7 @@ def _prior_belief(bandit: Array, unit: float, smooth: float) -> Array:
 
 @kernel
 def _update(bandit: Array, unit: float, mean: Array, covariance: Array) -> float:
-    """Let each arm's rewards change what is believed; the logarithm of how likely they were, but for a constant."""
+    """Update mean and covariance with each arm's rewards. Return the log likelihood, up to a constant."""
     count, earned, square = counts(bandit), means(bandit), squares(bandit)
     noise, likely = pooled_variance(bandit, unit, _NOISE, _NOISE_WEIGHT), 0.0
     for arm in range(count.size):
@@ -186,7 +185,7 @@ TUNERS = (
     tuner("forebay", source="Forebay", options={"boldness": 0.7, HALF_LIFE: 1000.0})(forebay),
 )
 DEFAULT = "forebay"
-OTHER = -1  # somebody else's tuner: the caller asks it
+OTHER = -1  # a tuner of another package: the caller calls it
 _BOUNDS = {
     "epsilon": (0.0, 1.0),
     "least": (0.0, 1.0),
@@ -197,12 +196,12 @@ _BOUNDS = {
 
 
 def number(policy: Policy) -> int:
-    """What `choose` knows the tuner by, whatever its options are."""
+    """Return the tuner's number for `choose`, whatever its options are."""
     return next((at for at, built_in in enumerate(TUNERS) if built_in.decide is policy.decide), OTHER)
 
 
 def bandit_for(policy: Policy, arms: int, *, ordered: bool = False) -> Array:
-    """One of which nothing is known, with the tuner's options.
+    """Return an untried bandit with the tuner's options.
 
     >>> bandit_for(TUNERS[0], 7, ordered=True).size
     37
@@ -225,14 +224,14 @@ def pick(policy: Policy, bandit: Array, chance: Array) -> int:
         return int(choose(number(policy), bandit, chance))
     arm, arms = policy.decide(bandit, chance), counts(bandit).size
     if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < arms:
-        raise PolicyError(f"{policy.name}: answers {arm!r}, which is no int from 0 to {arms - 1}")
+        raise PolicyError(f"{policy.name}: returns {arm!r}, which is not an int from 0 to {arms - 1}")
     return int(arm)
 
 
-# Numba can't keep machine code of a function that gets another as an argument, hence numbers.
+# Numba cannot cache a function that takes another function as an argument, so tuners have numbers.
 @kernel
 def choose(tuner: int, bandit: Array, chance: Array) -> int:
-    """The arm that TUNERS[tuner] takes; what it learns from is `learn` of `forebay.decide.tune.bandit`."""
+    """Return the arm that TUNERS[tuner] chooses; `forebay.decide.tune.bandit.learn` records its reward."""
     if tuner <= 1:
         return epsilon_greedy(bandit, chance) if tuner == 0 else epsilon_decreasing(bandit, chance)
     if tuner <= 3:
