@@ -94,19 +94,19 @@ def test_a_policy_that_says_never_is_told_with_its_reason(file: Path) -> None:
         ("1 = 100", "1 = -5", "application[0].curve: the bandwidth on 1 targets"),
         ("1 = 100", "1 = nan", "application[0].curve: the bandwidth on 1 targets"),
         ("1 = 100", "0 = 100", "application[0].curve: the numbers of targets must ascend"),
-        ("1 = 100", "1 = 100, 01 = 100", "application[0].curve: '01' is not a number of targets"),
+        ("1 = 100", "1 = 100, 01 = 100", "application[0].curve: '01' is not a whole number of targets"),
         ("targets = 4", "targets = 1000000000000", "system: targets must be at least 1 and at most"),
         ("compute_nodes = 64", "compute_nodes = inf", "system: compute_nodes must be positive and finite"),
         ("phases = 2", "phases = 3000000000", "application[0]: phases must be at least 1 and less than"),
         ("volume = 1000\ncurve = { 1 = 100", "volume = 1e308\ncurve = { 1 = 1e-5", "a volume of 1e+308 never ends"),
         ("[measure]", "[policy]\nallocate = 'tpcu'\n[measure]", "policy.allocate: no allocation policy 'tpcu'"),
-        ("1 = 100", "one = 100", "application[0].curve: 'one' is not a number of targets"),
+        ("1 = 100", "one = 100", "application[0].curve: 'one' is not a whole number of targets"),
         ("{ 1 = 100, 2 = 150, 4 = 200 }", "{}", "application[0].curve: a curve needs at least one"),
-        ("{ 1 = 100, 2 = 150, 4 = 200 }", '"ior"', "application[0].curve: needs `curves`"),
+        ("{ 1 = 100, 2 = 150, 4 = 200 }", '"ior"', "application[0].curve: needs a `curves` file"),
         ("phases = 2", "phases = 2\ntargets = [0, 4]", "application[0].targets: must be different numbers from 0 to 3"),
         ("phases = 2", "phases = 2\ntargets = [1, 1]", "application[0].targets: must be different"),
         ("phases = 2", "phases = 2\ntargets = []", "application[0].targets"),
-        ("phases = 2", "phases = 2\ntarget = [1]", "application[0].target: is not a key; did you mean 'targets'?"),
+        ("phases = 2", "phases = 2\ntarget = [1]", "application[0].target: unknown key; did you mean 'targets'?"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_file_and_key(file: Path, old: str, new: str, said: str) -> None:
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said_in_one_line_with_file_and_key(file: Path, old: st
 
 def test_no_applications_is_an_error(file: Path) -> None:
     file.write_text(GOOD[: GOOD.index("[[app")])
-    with pytest.raises(BadInput, match="application: there is none"):
+    with pytest.raises(BadInput, match="application: is missing; add at least one"):
         read_scenario(file)
 
 

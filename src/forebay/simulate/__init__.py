@@ -1,1 +1,1 @@
-"""The same policies in virtual time: engine, sharing kernel, workloads, studies."""
+"""The policies in virtual time: engine, sharing kernel, workloads."""

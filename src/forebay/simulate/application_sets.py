@@ -21,7 +21,7 @@ _SIZES = ((0.10, 0.75), (0.30, 0.20), (0.60, 0.05))
 def draw(
     system: System, curves: Mapping[str, Curve], *, applications: int, load: float, rng: np.random.Generator
 ) -> tuple[Application, ...]:
-    """`applications` applications whose I/O-load on one target each is `load` in expectation; all else is uniform."""
+    """Draw applications with expected I/O-load `load` if each has one target; other properties are uniform."""
     names = list(curves)
     bound = _ratio_bound(load * system.targets / applications)
     nodes = rng.permutation(_compute_nodes(applications, system.compute_nodes))
@@ -44,9 +44,9 @@ def draw(
 
 
 def _ratio_bound(stress: float) -> float:
-    """The b > 0 with log(1 + b) = b * stress: then E[1 / (1 + X)] = stress for X uniform in [0, b]."""
+    """Solve log(1 + b) = b * stress for b > 0: then E[1 / (1 + X)] = stress for X uniform in [0, b]."""
     if not 0 < stress < 1:
-        raise BadInput("load", f"needs {stress:.3g} targets per application on average; it must lie between 0 and 1")
+        raise BadInput("load", f"needs {stress:.3g} targets per application on average; this must be between 0 and 1")
     most = 2.0
     while np.log1p(most) > most * stress:
         most *= 2
@@ -55,7 +55,7 @@ def _ratio_bound(stress: float) -> float:
 
 
 def _compute_nodes(applications: int, available: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Each application's share of the compute nodes; not whole numbers, as 24 nodes for 36 applications aren't."""
+    """Return each application's compute nodes. They are fractions: 36 small applications share 24 nodes."""
     edges = np.rint(np.cumsum([0.0] + [share for share, _ in _SIZES]) * applications).astype(int)
     sizes = np.diff(edges).tolist()
     used = sum(nodes for size, (_, nodes) in zip(sizes, _SIZES, strict=True) if size)

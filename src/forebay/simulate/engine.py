@@ -1,8 +1,8 @@
 """The event loop: applications that compute, then do I/O on their targets, again and again.
 
-An I/O phase over n targets is n independent transfers of equal work; it ends with the last of
-them (Bandet et al. 2024, section III). Nothing happens between events, so there are no time
-steps: one tournament holds the next finish on every target, another the end of every computation.
+An I/O phase over n targets is n independent transfers of equal work; it ends with the last one
+(Bandet et al. 2024, section III). The engine jumps from event to event: one tournament holds the
+next finish on every target, another the end of every computation.
 """
 
 import math
@@ -24,18 +24,18 @@ from forebay.model.units import format_duration
 from forebay.simulate.sharing import arrive, depart, next_finish, resources
 from forebay.simulate.tournament import first, put, tournament
 
-# A phase that ends on the horizon counts, also when adding up many phases put it a hair behind.
+# A phase that ends on the horizon counts, even if rounding errors put it slightly behind.
 HORIZON_SLACK = 1e-9
-MOST_EVENTS = 1e12  # a day
-EVENTS_PER_SLICE = 2_000_000  # half a second or so; between slices Ctrl-C is heard
+MOST_EVENTS = 1e12  # about a day
+EVENTS_PER_SLICE = 2_000_000  # about half a second; Ctrl-C takes effect between slices
 
-# 32 bits where they are enough: what thousands of applications need has to fit into the cache.
+# 32 bits where possible: the data of thousands of applications must fit into the cache.
 APPLICATION = np.dtype(
     [
         ("begin", np.int32),  # its transfers are `transfers[begin:end]`
         ("end", np.int32),
         ("open", np.int32),  # transfers still under way
-        ("goal", np.int32),  # phases of a whole run; the loop can stop when one application has done them
+        ("goal", np.int32),  # phases of a complete run; the loop can stop when one application reaches it
         ("done", np.int64),  # phases completed
         ("compute", np.float64),  # seconds of computing per phase
         ("work", np.float64),  # seconds that one transfer takes alone
@@ -53,14 +53,14 @@ class Engine(NamedTuple):
     targets: Array  # see sharing.RESOURCE
     marks: Array
     transfers: Array  # each application's, ascending by target
-    owner: Array  # whose seat it is, over all targets
+    owner: Array  # the application of each seat, over all targets
     finishing: Array  # tournament: when the next transfer on each target ends
     computing: Array  # tournament: when each application's computation ends
     counters: Array  # [events so far]
 
 
 def engine(targets: int, placement: Placement, compute: Array, work: Array, goal: Array) -> Engine:
-    """All applications begin to compute at time 0."""
+    """Return the initial state: all applications begin to compute at time 0."""
     applications = np.zeros(len(placement), dtype=APPLICATION)
     counts = np.array([len(chosen) for chosen in placement], dtype=np.int64)
     applications["end"] = np.cumsum(counts)
@@ -89,10 +89,10 @@ def engine(targets: int, placement: Placement, compute: Array, work: Array, goal
 def advance(state: Array, until: float, most: int, stop_at_goal: bool) -> float:
     """Process events up to and including time `until`, at most `most` of them.
 
-    Returns the time up to which everything has happened: `until`, or when the first
-    application reached its goal; -1 if `most` events were not enough, then call again.
+    Returns the time reached: `until`, or when the first application reached its goal. Returns
+    -1 after `most` events; then call again.
     """
-    # Taken out of the tuple once: numba would count a reference each time.
+    # Read from the tuple only once: numba counts references at each access.
     applications, targets, marks, transfers = state.applications, state.targets, state.marks, state.transfers
     owner, finishing, computing = state.owner, state.finishing, state.computing
     mark_bits, finish_bits, compute_bits = marks.view(np.int64), finishing.view(np.int64), computing.view(np.int64)
@@ -103,7 +103,7 @@ def advance(state: Array, until: float, most: int, stop_at_goal: bool) -> float:
         if now > until:
             state.counters[0] += event
             return until
-        if transfer_ends:  # and with an application's last one its phase
+        if transfer_ends:  # the last transfer of an application ends its phase
             t = first(finish_bits, 0, finishers)
             target = targets[np.uint64(t)]
             a = owner[np.uint64(target.seats + depart(target, marks, mark_bits, now))]
@@ -134,11 +134,11 @@ def advance(state: Array, until: float, most: int, stop_at_goal: bool) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What came out over [0, horizon]; per application in the order of the applications.
+    """The results over [0, horizon]; arrays are in the order of the applications.
 
-    `io_seconds` are those of completed phases; `waiting` is how long the I/O under way at the
-    horizon has taken. `slowdown` and `rho_con` are nan for an application that completed no
-    phase or does no I/O; the means and the maximum leave those out (nan if nothing is left).
+    `io_seconds` covers completed phases; `waiting` is the time spent so far in the I/O phase under
+    way at the horizon. `slowdown` and `rho_con` are nan for an application that completed no
+    phase or does no I/O; the means and the maximum ignore nan (and are nan if nothing is left).
     """
 
     horizon: float
@@ -184,34 +184,34 @@ def simulate(
     stop_at_first_finish: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Measures:
-    """Let the applications repeat their phases on the given targets over [0, horizon] seconds.
+    """Run the applications' phases repeatedly on the given targets over [0, horizon] seconds.
 
-    With `stop_at_first_finish`, only until an application has done its phases. `progress` gets the time reached.
+    With `stop_at_first_finish`, stop when an application completes its phases. `progress` gets the time reached.
     """
     if not (horizon > 0 and (np.isfinite(horizon) or stop_at_first_finish)):
         raise ValueError(f"the horizon must be positive and finite, not {horizon:g}")
-    seen = View(system, tuple(applications))
+    view = View(system, tuple(applications))
     phases = np.array([a.phases for a in applications], dtype=np.int64)
-    compute = seen.compute_seconds / phases
+    compute = view.compute_seconds / phases
     bandwidth = np.array([a.curve.at(len(targets)) for a, targets in zip(applications, placement, strict=True)])
-    io = seen.volume / bandwidth
+    io = view.volume / bandwidth
     if np.isfinite(horizon):
-        # Refuse what would run for weeks, or for ever because a phase is lost in the clock's last digit.
+        # Refuse runs of weeks, and endless ones, in which a phase is shorter than the clock's resolution.
         events = float((horizon / (compute + io / phases) * [1 + len(targets) for targets in placement]).sum())
         if events > MOST_EVENTS:
-            most = f"at most {MOST_EVENTS:.0e} can be"
-            raise BadInput("horizon", f"{format_duration(horizon)} are up to {events:.2g} events; {most}")
+            length = f"{format_duration(horizon)} needs up to {events:.2g} events"
+            raise BadInput("horizon", f"{length}, more than {MOST_EVENTS:.0e}; choose a shorter horizon")
     state = engine(system.targets, placement, compute, io / phases, phases)
     reached = -1.0
     while reached < 0:
         reached = advance(state, horizon * (1 + HORIZON_SLACK), EVENTS_PER_SLICE, stop_at_first_finish)
         if progress is not None:
             progress(min(float(state.finishing[1]), float(state.computing[1]), horizon))
-    return _measure(seen, placement, bandwidth, state, min(reached, horizon))
+    return _measure(view, placement, bandwidth, state, min(reached, horizon))
 
 
 def judge(system: System, applications: Sequence[Application], *, horizon: float) -> Judge:
-    """The simulator as a judge of placements; who completes no phase counts with what it has waited so far."""
+    """Return the simulator as a judge; an application without a completed phase counts with its waiting time."""
     phase_alone = np.array([a.volume / a.phases / max(a.curve.bandwidths) for a in applications])
 
     def score(placement: Placement) -> Score:
@@ -224,13 +224,13 @@ def judge(system: System, applications: Sequence[Application], *, horizon: float
     return Judge(horizon, score)
 
 
-def _measure(seen: View, placement: Placement, bandwidth: Floats, state: Engine, horizon: float) -> Measures:
-    after, shared, applications = state.applications, state.targets, seen.applications
+def _measure(view: View, placement: Placement, bandwidth: Floats, state: Engine, horizon: float) -> Measures:
+    after, shared, applications = state.applications, state.targets, view.applications
     done, io_seconds = after["done"].copy(), after["io_seconds"].copy()
     waiting = np.where(after["open"] > 0, horizon - after["started"], 0.0)
     busy = shared["busy"] + np.where(shared["live"] > 0, horizon - shared["since"], 0.0)
-    io = seen.volume / bandwidth
-    total = io + seen.compute_seconds
+    io = view.volume / bandwidth
+    total = io + view.compute_seconds
     stress = np.divide(io, total, out=np.zeros_like(io), where=total > 0) * [len(targets) for targets in placement]
     best_bandwidth = np.array([max(a.curve.bandwidths) for a in applications])
     volume_done = np.array([a.volume / a.phases for a in applications]) * done
@@ -248,29 +248,29 @@ def _measure(seen: View, placement: Placement, bandwidth: Floats, state: Engine,
         rho_con=slowdown - rho_io,
         waiting=waiting,
         occupancy=busy / horizon,
-        io_load=float(stress.sum() / seen.system.targets),
-        machine_idle=float(((io_seconds + waiting) * seen.compute_nodes).sum() / (horizon * seen.system.compute_nodes)),
+        io_load=float(stress.sum() / view.system.targets),
+        machine_idle=float(((io_seconds + waiting) * view.compute_nodes).sum() / (horizon * view.system.compute_nodes)),
     )
 
 
 def mean_of_known(values: Floats, *, otherwise: float = math.nan) -> float:
-    """The mean of those that are not nan; `otherwise` if there is none."""
+    """Return the mean of the values that are not nan; `otherwise` if all are."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else otherwise
 
 
 def decide_placement(
     system: System,
-    seen: tuple[Application, ...],
+    applications: tuple[Application, ...],
     allocate: Policy,
     place: Policy,
     *,
     rng: np.random.Generator,
     horizon: float,
 ) -> Placement:
-    """Ask the policies for a placement; `horizon` is for those that simulate, and a refusal is an error (`Refused`)."""
-    trial = judge(system, seen, horizon=horizon) if allocate.simulates else None
-    answer = schedule(View(system, seen, rng=rng, judge=trial), allocate, place)
+    """Ask the policies for a placement; `horizon` is for those that simulate. Raises `Refused` if they refuse."""
+    trial = judge(system, applications, horizon=horizon) if allocate.simulates else None
+    answer = schedule(View(system, applications, rng=rng, judge=trial), allocate, place)
     if isinstance(answer, Never):
         raise Refused(f"{allocate.name}: {answer.because}")
     return answer

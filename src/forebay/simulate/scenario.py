@@ -1,4 +1,4 @@
-"""A scenario: one machine, the applications on it, what to measure, read from a TOML file."""
+"""A scenario from a TOML file: a machine, its applications, and what to measure."""
 
 import difflib
 import math
@@ -33,7 +33,7 @@ from forebay.simulate.engine import decide_placement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One simulation's input. `fixed` holds an application's targets where the file gives them."""
+    """The input of a simulation. `fixed` has the targets of an application if the file gives them."""
 
     path: Path
     system: System
@@ -49,32 +49,32 @@ class Scenario:
         return None not in self.fixed
 
     def needed_horizon(self, needed: bool) -> float:
-        """The horizon in seconds; inf where there is none and none is needed."""
+        """Return the horizon in seconds; inf if there is none and none is needed."""
         if self.horizon is None and needed:
-            raise BadInput(f"{self.path}: measure.horizon", "is missing: how many seconds to simulate")
+            raise BadInput(f"{self.path}: measure.horizon", "is missing; give the seconds to simulate")
         return self.horizon or math.inf
 
     def schedule(self, allocate: Policy, place: Policy, rng: np.random.Generator) -> Placement:
-        """What the policies decide; applications with fixed targets keep them, and are seen with no other n."""
-        seen = tuple(
+        """Ask the policies for a placement. Applications keep fixed targets, and policies see only their number."""
+        applications = tuple(
             a if targets is None else replace(a, curve=Curve.of({len(targets): a.curve.at(len(targets))}))
             for a, targets in zip(self.applications, self.fixed, strict=True)
         )
         free, horizon = place, self.needed_horizon(allocate.simulates)
         if any(self.fixed):
             place = replace(place, decide=lambda view, counts: self._pin_targets(free.decide(view, counts)))
-        return self._pin_targets(decide_placement(self.system, seen, allocate, place, rng=rng, horizon=horizon))
+        return self._pin_targets(decide_placement(self.system, applications, allocate, place, rng=rng, horizon=horizon))
 
     def _pin_targets(self, placement: Placement) -> Placement:
         return tuple(targets or chosen for targets, chosen in zip(self.fixed, placement, strict=True))
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario in a TOML file; docs/model.md describes the format."""
+    """Read a scenario from a TOML file; docs/model.md describes the format."""
     parsed = validate(path, load_toml(path), _File)
     system = locate_errors(f"{path}: system", lambda: System(**parsed.system.model_dump()))
     if not parsed.application:
-        raise BadInput(f"{path}: application", "there is none; add at least one [[application]]")
+        raise BadInput(f"{path}: application", "is missing; add at least one [[application]]")
     curves = read_curves(path.parent / parsed.curves).by_name if parsed.curves else {}
     for kind in ("allocate", "place"):
         spec = getattr(parsed.policy, kind)
@@ -131,7 +131,7 @@ class _Application(OpenTable):
     curve: dict[str, BytesPerSecond] | str
     """Its bandwidth alone on n targets, as a table { 1 = "0.9 GB/s", … }; or the name of one in `curves`."""
     targets: list[int] | None = None
-    """These targets and no others. [default: what the policies decide]"""
+    """These targets only. [default: the policies decide]"""
 
 
 class _File(Table):
@@ -148,10 +148,10 @@ class _File(Table):
 
 
 def _application(where: str, parsed: _Application, curves: Mapping[str, Curve], targets: int) -> Application:
-    for key in parsed.model_extra or {}:  # keys of one's own are welcome, but not one that looks like a slip of the pen
+    for key in parsed.model_extra or {}:  # other keys are allowed, except probable typing errors
         near = difflib.get_close_matches(key, _Application.model_fields, n=1, cutoff=0.8)
         if near:
-            raise BadInput(f"{where}.{key}", f"is not a key; did you mean {near[0]!r}?")
+            raise BadInput(f"{where}.{key}", f"unknown key; did you mean {near[0]!r}?")
     curve = locate_errors(f"{where}.curve", lambda: _curve(parsed.curve, curves))
     if curve.last > targets:
         raise BadInput(f"{where}.curve", f"has n = {curve.last}, but the system has {targets} targets")
@@ -167,9 +167,9 @@ def _application(where: str, parsed: _Application, curves: Mapping[str, Curve], 
 def _curve(parsed: dict[str, float] | str, curves: Mapping[str, Curve]) -> Curve:
     if isinstance(parsed, str):
         if parsed not in curves:
-            raise ValueError(f"no curve {parsed!r} in the file that `curves` names" if curves else "needs `curves`")
+            raise ValueError(f"no curve {parsed!r} in the `curves` file" if curves else "needs a `curves` file")
         return curves[parsed]
     for n in parsed:
         if not n.isdecimal() or str(int(n)) != n:
-            raise ValueError(f"{n!r} is not a number of targets")
+            raise ValueError(f"{n!r} is not a whole number of targets")
     return Curve.of({int(n): bandwidth for n, bandwidth in parsed.items()})

@@ -1,14 +1,13 @@
 """Fair sharing: every resource divides its capacity equally among the flows on it.
 
-The kernel knows resources and flows, never disks or applications. A resource keeps a virtual
-clock that runs at 1 / (flows on it): the work that each of them has had done so far. A flow
-that arrives when the clock says v with work w is finished when the clock says v + w, whatever
-happens in between, so a tournament of these finishing marks is all that is needed, and an
-arrival or departure costs O(log flows).
+The kernel knows resources and flows, not disks or applications. A resource has a virtual clock
+that runs at 1 / (flows on it): the work done for each flow so far. A flow with work w that
+arrives at clock time v finishes at clock time v + w, whatever happens in between. So a
+tournament of these finishing marks is enough, and an arrival or departure costs O(log flows).
 
-Each flow on a resource has a seat there, from 0 up. The marks of all resources are one array, in
-which each has its own tree. Who knows all flows beforehand gives each its seat (`arrive`, `depart`);
-`Flows` assigns seats as flows begin and end, and keeps whose flow it is.
+Each flow on a resource has a seat there, from 0 up. One array has the marks of all resources,
+with a tree for each. A caller that knows all flows in advance assigns seats itself (`arrive`,
+`depart`); `Flows` assigns seats as flows begin and end, and keeps their owners.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +32,7 @@ RESOURCE = np.dtype(
 
 
 def resources(seats: Array) -> tuple[Array, Any]:
-    """Idle resources, resource r with `seats[r]` seats; and their marks."""
+    """Return idle resources, resource r with `seats[r]` seats, and their marks."""
     idle = np.zeros(len(seats), dtype=RESOURCE)
     idle["size"] = players(seats)
     idle["base"][1:] = np.cumsum(2 * idle["size"])[:-1]
@@ -43,7 +42,7 @@ def resources(seats: Array) -> tuple[Array, Any]:
 
 @hot_kernel
 def next_finish(resource: Array, marks: Array) -> float:
-    """When the next flow finishes if nobody comes or goes before; inf if it is idle."""
+    """Return when the next flow finishes if none arrives or leaves before; inf if the resource is idle."""
     if resource.live == 0:
         return np.inf
     return resource.since + (marks[np.uint64(resource.base + 1)] - resource.clock) * resource.live  # type: ignore[no-any-return]
@@ -51,12 +50,12 @@ def next_finish(resource: Array, marks: Array) -> float:
 
 @hot_kernel
 def arrive(resource: Array, marks: Array, seat: int, work: float, now: float) -> None:
-    """A flow takes its seat with `work` seconds of work (alone)."""
+    """Add a flow with `work` seconds of work (alone)."""
     if resource.live > 0:
         resource.busy += now - resource.since
         resource.clock += (now - resource.since) / resource.live
     else:
-        resource.clock = 0.0  # an idle resource starts afresh, so rounding errors don't add up
+        resource.clock = 0.0  # an idle resource restarts its clock, so that rounding errors do not add up
     resource.since = now
     resource.live += 1
     put(marks, resource.base, resource.size, seat, resource.clock + work)
@@ -64,35 +63,35 @@ def arrive(resource: Array, marks: Array, seat: int, work: float, now: float) ->
 
 @hot_kernel
 def depart(resource: Array, marks: Array, bits: Array, now: float) -> int:
-    """The flow that finishes first leaves, at the time that `next_finish` told; returns its seat."""
+    """Remove the flow that finishes first, at the time from `next_finish`. Return its seat."""
     seat = first(bits, resource.base, resource.size)
     resource.busy += now - resource.since
     resource.since = now
-    resource.clock = marks[np.uint64(resource.base + 1)]  # exactly, where adding up would only come close
+    resource.clock = marks[np.uint64(resource.base + 1)]  # exact, unlike a sum
     resource.live -= 1
     put(marks, resource.base, resource.size, seat, np.inf)
     return seat
 
 
 class Flows(NamedTuple):
-    """Resources and the flows on them, each with a seat and an owner, which is any number from 0 up."""
+    """Resources and their flows. Each flow has a seat and an owner: a number from 0 up."""
 
     resources: Array
     marks: Array
     finishing: Array  # tournament over the resources: when the next flow on each ends
-    owners: Array  # of every seat: whose flow it is; of a free one, the resource's next free seat, or -1
-    most: Array  # [seats of a resource, the most flows that have ever been on one]
+    owners: Array  # the owner of every seat; for a free seat, the resource's next free seat or -1
+    most: Array  # [seats of a resource, the most flows on one so far]
 
 
 def new_flows(count: int, seats: int) -> Flows:
-    """`count` idle resources with `seats` seats each."""
+    """Return `count` idle resources with `seats` seats each."""
     idle, marks = resources(np.full(count, seats))
     owners = np.tile(np.append(np.arange(1, seats), -1), count)
     return Flows(idle, marks, tournament(np.full(count, np.inf)), owners, np.array([seats, 0]))
 
 
 def with_more_seats(flows: Flows) -> Flows:
-    """The same flows with twice as many seats on every resource."""
+    """Return the same flows with twice the seats on every resource."""
     count, seats = flows.resources.size, int(flows.most[0])
     larger = new_flows(count, 2 * seats)
     for column in ("live", "free", "clock", "since", "busy"):
@@ -101,7 +100,7 @@ def with_more_seats(flows: Flows) -> Flows:
         leaves = flows.marks[old["base"] + old["size"] :][:seats]
         tree = tournament(np.append(leaves, np.full(seats, np.inf)))
         larger.marks[new["base"] : new["base"] + tree.size] = tree
-        owners = flows.owners[old["seats"] :][:seats]  # the chain of free ones goes on with the new seats
+        owners = flows.owners[old["seats"] :][:seats]  # the chain of free seats continues with the new ones
         larger.owners[new["seats"] :][:seats] = np.where(owners == -1, seats, owners)
         new["free"] = seats if old["free"] == -1 else old["free"]
     larger.most[1] = flows.most[1]
@@ -110,13 +109,13 @@ def with_more_seats(flows: Flows) -> Flows:
 
 @hot_kernel
 def has_seats(flows: Array, more: int) -> bool:
-    """Whether `more` flows are sure to find a seat, whichever resources they go to."""
+    """Whether `more` flows find a seat on any resource."""
     return flows.most[1] + more <= flows.most[0]  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def begin_flow(flows: Array, which: int, owner: int, work: float, now: float) -> None:
-    """A flow begins on resource `which`, with `work` seconds of work (alone). There must be a seat for it."""
+    """Begin a flow on resource `which` with `work` seconds of work (alone). The resource must have a free seat."""
     resource = flows.resources[np.uint64(which)]
     seat = resource.free
     at = np.uint64(resource.seats + seat)
@@ -130,7 +129,7 @@ def begin_flow(flows: Array, which: int, owner: int, work: float, now: float) ->
 
 @hot_kernel
 def end_flow(flows: Array, now: float) -> int:
-    """The flow that ends first, at `now` by `finishing`, leaves; returns its owner."""
+    """Remove the flow that ends first, at `now` according to `finishing`. Return its owner."""
     finishing = flows.finishing
     which = first(finishing.view(np.int64), 0, finishing.size // 2)
     resource = flows.resources[np.uint64(which)]

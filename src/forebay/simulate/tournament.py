@@ -1,14 +1,14 @@
-"""Who comes first? Tournament trees: the smallest key over a fixed set of players.
+"""Tournament trees: the smallest key of a fixed set of players.
 
-Every player always has a key; one that waits for nothing has `inf`. A tree of p players, p a
-power of two, takes 2p slots of an array from `base` on: slot base + p + i holds player i's key
-and slot base + k the smaller of slots base + 2k and base + 2k + 1, so the smallest of all is
-in slot base + 1. Ties go to the lowest player.
+Every player has a key; an inactive one has `inf`. A tree of p players, p a power of two, uses
+2p slots of an array from `base` on. Slot base + p + i holds the key of player i, and slot
+base + k the smaller of slots base + 2k and base + 2k + 1, so the smallest key is in slot
+base + 1. Ties go to the lowest player.
 
-Both operations go through all log2(p) levels whatever they find. Unlike a heap's, their
-branches can be predicted, and that counts for more than the levels saved. For the same reason
-`first` compares bits instead of numbers (`bits` is the same memory as int64), and slots are
-unsigned: numba would look at each signed one whether it counts from the end.
+Both operations visit all log2(p) levels. Unlike in a heap, their branches are predictable, which
+saves more time than fewer levels would. For the same reason `first` compares bits instead of
+numbers (`bits` is the same memory as int64). Slots are unsigned, so that numba need not check
+for negative indices.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ _1 = np.uint64(1)
 
 
 def players(count: Array) -> Array:
-    """The smallest power of two that is at least `count`, and at least 1; for a number, or for each of many."""
+    """Return the smallest power of two that is at least `count` and 1; works on numbers and arrays."""
     return np.int64(1) << np.frexp(np.maximum(np.asarray(count) - 1, 0))[1]
 
 
 def tournament(keys: Array) -> Array:
-    """One tree from slot 0 on, with these keys."""
+    """Return a tree with these keys, from slot 0 on."""
     size = players(len(keys))
     tree = np.full(2 * size, np.inf)
     tree[size : size + len(keys)] = keys
@@ -36,7 +36,7 @@ def tournament(keys: Array) -> Array:
 
 @hot_kernel
 def put(tree: Array, base: int, size: int, player: int, key: float) -> None:
-    """Give `player` of the tree of `size` at `base` a new key."""
+    """Set the key of `player` in the tree of `size` players at `base`."""
     root = np.uint64(base)
     at = np.uint64(size + player)
     tree[root + at] = key
@@ -49,7 +49,7 @@ def put(tree: Array, base: int, size: int, player: int, key: float) -> None:
 
 @hot_kernel
 def first(bits: Array, base: int, size: int) -> int:
-    """The player with the smallest key."""
+    """Return the player with the smallest key."""
     root = np.uint64(base)
     leaves = np.uint64(size)
     key = bits[root + _1]

@@ -66,7 +66,7 @@ def test_the_paper_has_144_experiments_of_4_gib() -> None:
         ("operation", "append", "no operation 'append'"),
         ("processes", 0, "must be 1 or more, not 0"),
         ("request", -5, "must be 1 or more, not -5"),
-        ("total", 10, "less than one request"),
+        ("total", 10, "at least one request"),
         ("think", -1.0, "must be from 0 to 3600"),
         ("spread", float("nan"), "must be from 0 to 3600"),
     ],

@@ -286,7 +286,7 @@ def test_somebody_elses_policy_is_asked_the_same(
 @pytest.mark.parametrize("answer", [2, -2, 10**6])
 def test_a_disk_that_is_not_there_is_the_policys_fault(answer: int) -> None:
     policy = storage("mine")(lambda *_: answer)
-    with pytest.raises(PolicyError, match=f"mine: answers disk {answer}; there are 0 to 1, or -1"):
+    with pytest.raises(PolicyError, match=f"mine: returns disk {answer}; expected 0 to 1, or -1"):
         run_storage(platform_of([(GB, 1.0)] * 2), requests_of([(0.0, 1.0, 5)]), policy, Rules())
 
 

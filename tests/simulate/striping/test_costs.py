@@ -90,8 +90,8 @@ def test_who_writes(machine: Machine, program: Program, processes: int, count: i
     ("field", "value", "message"),
     [
         ("target_bandwidth", 0.0, "target_bandwidth must be positive"),
-        ("lock_seconds", -1.0, "lock_seconds must not be negative"),
-        ("noise", float("inf"), "noise must not be negative and must be finite"),
+        ("lock_seconds", -1.0, "lock_seconds must be finite and not negative"),
+        ("noise", float("inf"), "noise must be finite and not negative"),
         ("random_share", 1.5, "random_share must be above 0"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.layout import KIB, MIB, Layout
-from forebay.simulate.striping.flows import aggregators, costs, finishes, throughput, writing_nodes
+from forebay.simulate.striping.flows import aggregators, costs, finish_times, throughput, writing_nodes
 from forebay.simulate.striping.machine import (
     CORI,
     FIO_RANDOM,
@@ -118,14 +118,14 @@ def test_a_process_and_a_node_are_ceilings() -> None:
 
 def test_flows_of_different_length_leave_room_when_they_end() -> None:
     # 1, 2 and 4 seconds of work: thirds until 3, halves until 5, then the last one alone.
-    ends = finishes(np.array([0, 0, 0]), np.array([2.0, 1.0, 4.0]), np.zeros(1, dtype=np.int64))
+    ends = finish_times(np.array([0, 0, 0]), np.array([2.0, 1.0, 4.0]), np.zeros(1, dtype=np.int64))
     assert ends == pytest.approx([5.0, 3.0, 7.0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.01, 100)), min_size=1, max_size=30), st.integers(0, 3))
 def test_flows_end_when_everybody_had_as_much(flows: list[tuple[int, float]], endless: int) -> None:
     where, work = np.array([r for r, _ in flows]), np.array([w for _, w in flows])
-    ends = finishes(where, work, np.full(4, endless))
+    ends = finish_times(where, work, np.full(4, endless))
     for (r, w), end in zip(flows, ends, strict=True):
         assert end == pytest.approx(sum(min(w, other) for s, other in flows if s == r) + endless * w)
 

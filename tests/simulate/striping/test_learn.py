@@ -90,7 +90,7 @@ def test_noise_has_mean_one_and_the_variation_asked_for(noise: float, seed: int)
 
 @pytest.mark.parametrize("layout", [Layout(count=5), Layout(count=1, start=4)])
 def test_a_policy_that_leaves_the_machine_is_at_fault(layout: Layout) -> None:
-    with pytest.raises(PolicyError, match="does not fit on the 4 targets"):
+    with pytest.raises(PolicyError, match="does not fit on 4 targets"):
         list(first_runs(ALONE, always(layout), (), weather(ALONE, 1, 0.0, rng())))
 
 

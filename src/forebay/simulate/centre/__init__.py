@@ -1,1 +1,1 @@
-"""A whole computing centre for a month: jobs, a burst buffer, a parallel file system, and all four decisions."""
+"""A month of a computing centre: jobs, a burst buffer, a parallel file system, and all four decisions."""

@@ -1,4 +1,4 @@
-"""A month of jobs, drawn: applications that come again and again, and when each of their jobs starts."""
+"""Draws a month of jobs: recurring applications, and the start of each of their jobs."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from forebay.simulate.centre.layouts import Laid, alone, record
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.workload import Kind, Style, Workload
 
-_CELL = 600.0  # seconds: jobs are packed to this grid
+_CELL = 600.0  # seconds: the grid for packing jobs
 _HOUR = 3600.0
-_SLACK = 1.1  # I/O takes longer than alone
+_SLACK = 1.1  # factor on the run time, as I/O takes longer than alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """An application of a kind: it always runs with so many `nodes` and spends `share` of its time in I/O.
+    """An application of a kind: it always runs on `nodes` nodes and spends `share` of its time in I/O.
 
-    That is with the layout that its users `laid` its files with, and alone. `wrong` are the factors by which the
-    history's profile of it is off: volume, compute time, bandwidth.
+    The share holds alone and with the users' layout, `laid`. `wrong` are the errors of its profile as factors: volume,
+    compute time, bandwidth.
     """
 
     kind: int
@@ -35,7 +35,7 @@ class App:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """The applications, and the jobs (JOB) with their application and their start in seconds."""
+    """The applications, and the jobs (JOB) with application and start in seconds."""
 
     apps: tuple[App, ...]
     jobs: NDArray[np.void]
@@ -44,12 +44,12 @@ class Drawn:
 
     @property
     def kind(self) -> NDArray[np.int64]:
-        """Of each job."""
+        """The kind of each job."""
         return np.array([app.kind for app in self.apps])[self.app]
 
 
 def draw_month(centre: Centre, workload: Workload, rng: Generator) -> Drawn:
-    """The same generator gives the same month."""
+    """Draw a month; the same generator state gives the same month."""
     apps: list[App] = []
     jobs, owners, hours = [], [], []
     for number, kind in enumerate(workload.kind):
@@ -71,7 +71,7 @@ def _app(centre: Centre, workload: Workload, number: int, kind: Kind, rng: Gener
     style = next(style for style in workload.style if style.name == name)
     by_hand = rng.random() < workload.io.by_hand and style.shared and kind.decided
     io = workload.io
-    # All are drawn with mean 1 from one normal variable each, so that another noise is the same error, larger.
+    # Each factor has mean 1 and one normal variable, so that more noise scales the same errors.
     sigma = np.sqrt(np.log1p(workload.profiles.noise**2))
     wrong = np.exp(sigma * rng.standard_normal(3) - sigma**2 / 2)
     return App(
@@ -85,7 +85,7 @@ def _app(centre: Centre, workload: Workload, number: int, kind: Kind, rng: Gener
 
 
 def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: Generator) -> tuple[Array, Array]:
-    """Which application each job is of, the first most often, and its hours, until the kind has its node-hours."""
+    """Draw the application and hours of each job up to the kind's node-hours; the first application is commonest."""
     month = workload.month
     wanted = kind.share * month.utilisation * centre.compute.nodes * month.days * 24
     popular = 1 / np.arange(1, len(apps) + 1)
@@ -104,7 +104,7 @@ def _runs(centre: Centre, workload: Workload, kind: Kind, apps: list[App], rng: 
 
 
 def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float) -> Array:
-    """Its phases are such that I/O takes the application's share of the time, unless memory is smaller."""
+    """Return a job whose I/O takes the application's share of the time, unless memory limits its phases."""
     job = np.zeros((), dtype=JOB)
     seconds = hours * _HOUR
     phases = max(1, round(seconds / kind.every))
@@ -112,7 +112,7 @@ def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float)
     job["nodes"], job["phases"], job["decided"] = app.nodes, phases, kind.decided
     job["reads"] = reads = app.style.operation == "read"
     job["compute"] = seconds * (1 - app.share) / phases
-    volume = most  # how fast the job is depends on the volume where the layout does; a few steps find it
+    volume = most  # the layout, and so the speed, may depend on the volume; a few steps converge
     for _ in range(8):
         layout = record(centre, app.style, app.nodes, app.laid, volume, reads=reads)
         last = volume
@@ -124,11 +124,11 @@ def _job(centre: Centre, workload: Workload, app: App, kind: Kind, hours: float)
 
 
 def _pack_jobs(nodes: Array, seconds: Array, available: int, length: float, rng: Generator) -> Array:
-    """When each job starts: when it wishes, or as soon as it finds its nodes; the largest choose first."""
+    """Return when each job starts: at a random time, or as soon as nodes are free; the largest jobs choose first."""
     cells = int(length // _CELL) + 1
     used = np.zeros(4 * cells, dtype=np.int64)
     wished = rng.integers(cells, size=nodes.size)
-    lasts = np.ceil(seconds * _SLACK / _CELL + 0.5).astype(np.int64)  # it begins within the first half of a cell
+    lasts = np.ceil(seconds * _SLACK / _CELL + 0.5).astype(np.int64)  # a job begins within the first half of a cell
     start = np.zeros(nodes.size)
     for j in np.lexsort((np.arange(nodes.size), -nodes)):
         start[j] = _fit(used, wished[j], lasts[j], nodes[j], available, cells) * _CELL
@@ -137,7 +137,7 @@ def _pack_jobs(nodes: Array, seconds: Array, available: int, length: float, rng:
 
 @kernel
 def _fit(used: Array, wished: int, lasts: int, nodes: int, available: int, cells: int) -> int:
-    """The first cell from `wished` on, around the month's end, with room; else beyond the month. It is taken."""
+    """Reserve the first cells with room from `wished` on, around the month's end, or after it. Return the first."""
     chosen = -1
     for turn in range(2):
         begin, end = (wished, cells) if turn == 0 else (0, used.size - lasts)

@@ -1,9 +1,9 @@
 """The event loop of a month: jobs that read their input, then compute and do I/O, on targets that they share.
 
-A phase is a flow on every target that its bytes are on, a target divides itself equally among the flows on it
-(`sharing`), and the phase ends with the last of its flows, but no sooner than its client can. A job with space in
-the burst buffer writes there, as long as what it wrote before is drained; a drain is flows on the disks, which nobody
-waits for. Disk targets come first, flash targets after them.
+A phase has a flow on every target that holds its bytes. A target divides its bandwidth equally among its flows
+(`sharing`). The phase ends with its last flow, but no sooner than the client allows. A job with space in the burst
+buffer writes there if its earlier data is drained. A drain has flows on the disks, and no job waits for it. Disk
+targets come first, then flash targets.
 """
 
 from typing import NamedTuple
@@ -15,30 +15,30 @@ from forebay.simulate.centre.layouts import LAYOUT
 from forebay.simulate.sharing import Flows, begin_flow, end_flow, has_seats, new_flows
 from forebay.simulate.tournament import first, put, tournament
 
-DRAINS = 2  # phases of a job in the burst buffer at a time
+DRAINS = 2  # phases of a job that the burst buffer holds at a time
 _SLOTS = DRAINS + 1
 JOB = np.dtype(
     [
         ("nodes", np.int64),
-        ("decided", np.bool_),  # its end is reported
-        ("reads", np.bool_),  # in all its phases, not only the first
+        ("decided", np.bool_),  # policies decide for it, so its end is reported
+        ("reads", np.bool_),  # in all phases, not only the first
         ("phases", np.int64),  # after the input
         ("compute", np.float64),  # seconds before each of them
         ("input", np.float64),  # bytes
         ("volume", np.float64),  # bytes of each phase
-        ("pools", np.int64),  # so many are its own
-        ("slots", np.int64),  # so many phases have room in the burst buffer
+        ("pools", np.int64),  # number of its pools
+        ("slots", np.int64),  # phases that fit into its space in the burst buffer
         ("part", np.int64),  # its parts there are parts[part:last]
         ("last", np.int64),
-        ("flash_seconds", np.float64),  # that a byte takes there, alone
+        ("flash_seconds", np.float64),  # per byte there, alone
         ("flash_floor", np.float64),  # LAYOUT.floor for phases there
         ("phase", np.int64),  # the next; 0 is the input
         ("open", np.int64),  # flows under way
         ("began", np.float64),
-        ("until", np.float64),  # no sooner ends the phase under way
-        ("slot", np.int64),  # of the burst buffer that it goes to; -1: to the disks
+        ("until", np.float64),  # earliest end of the phase under way
+        ("slot", np.int64),  # of the burst buffer; -1: the phase goes to the disks
         ("waited", np.float64),  # seconds in I/O, all phases
-        ("input_waited", np.float64),  # of these, for the input
+        ("input_waited", np.float64),  # of these, seconds for the input
         ("buffered", np.int64),  # phases that went to the burst buffer
         ("end", np.float64),
     ]
@@ -49,14 +49,14 @@ WHO, EVENTS = 0, 1
 
 
 class State(NamedTuple):
-    """All of one month."""
+    """The state of a month."""
 
     jobs: Array
     layouts: Array  # [job, 2]: of its input, and of its own phases
-    pools: Array  # [job, pools]: which are its own
+    pools: Array  # [job, pools]: its pools
     parts: Array
     draining: Array  # [job, DRAINS]: flows under way
-    timers: Array  # tournament over the jobs: when each goes on by itself
+    timers: Array  # tournament over the jobs: when each continues by itself
     flows: Flows  # on all targets; a flow's owner is job * _SLOTS, and 1 + slot more if it is a drain
     moved: Array  # bytes that went to each target
     load: Array  # scratch: bytes for each disk target
@@ -65,7 +65,7 @@ class State(NamedTuple):
 
 
 def state(jobs: Array, starts: Array, disks: int, flash: int, pools: int, seats: int = 64) -> State:
-    """Nothing has begun; everybody has all disks, and nobody any flash."""
+    """Return the initial state: no job has begun; every job has all disks and no flash."""
     count, everything = disks + flash, np.tile(np.arange(pools, dtype=np.int32), (jobs.size, 1))
     jobs["pools"], jobs["began"] = pools, -1.0
     return State(
@@ -85,8 +85,8 @@ def state(jobs: Array, starts: Array, disks: int, flash: int, pools: int, seats:
 
 @hot_kernel
 def advance(s: Array, until: float) -> int:
-    """Let all happen before `until`, or until WHO has ENDED or DRAINED, or there is NO_SEAT for another flow."""
-    timers, flows = s.timers, s.flows  # taken out of the tuple once: numba would count references each time
+    """Process events before `until`, or until job WHO is ENDED or DRAINED, or a flow finds NO_SEAT."""
+    timers, flows = s.timers, s.flows  # read from the tuple only once: numba counts references at each access
     finishing, timed = flows.finishing, timers.view(np.int64)
     while True:
         now = min(timers[1], finishing[1])
@@ -94,7 +94,7 @@ def advance(s: Array, until: float) -> int:
             return NOTHING
         s.counters[EVENTS] += 1
         if finishing[1] <= now:
-            if not has_seats(flows, 1):  # a phase in the burst buffer that ends is drained to the disks
+            if not has_seats(flows, 1):  # the end of a phase in the burst buffer begins a drain to the disks
                 return NO_SEAT
             outcome = _end_flow(s, flows, now)
         else:
@@ -102,7 +102,7 @@ def advance(s: Array, until: float) -> int:
             if not has_seats(flows, max(s.jobs[j].last - s.jobs[j].part, 1)):
                 return NO_SEAT
             put(timers, 0, timers.size // 2, j, np.inf)
-            # One with a phase under way only waited for its client.
+            # A job with a phase under way waited only for its client.
             outcome = _end_phase(s, flows, j, now) if s.jobs[j].began >= 0.0 else _begin(s, flows, j, now)
         if outcome != NOTHING:
             return outcome
@@ -136,12 +136,12 @@ def _begin(s: Array, flows: Array, j: int, now: float) -> int:
 
 @hot_kernel
 def _to_disks(s: Array, flows: Array, j: int, layout: Array, size: float, code: int, now: float) -> int:
-    """Flows to every disk target that some of `size` bytes are on; returns how many."""
+    """Begin flows to all disk targets of `size` bytes. Return the number of flows."""
     ahead = min(size, layout.files * layout.head)
     targets = s.jobs[j].pools * (s.load.size // s.pools.shape[1])
     stripes = layout.files * min(layout.count, targets)
     n = _spread(s, j, layout.first, layout.files, ahead, targets, 0)
-    # After a single file's head its other stripes come; many files' are everywhere anyway.
+    # The stripes of a single file follow its head; those of many files are on all targets anyway.
     n = _spread(s, j, layout.first + (1 if ahead > 0.0 else 0), stripes, size - ahead, targets, n)
     for k in range(n):
         _begin_flow(s, flows, s.touched[k], code, s.load[s.touched[k]], layout.seconds, now)
@@ -151,7 +151,7 @@ def _to_disks(s: Array, flows: Array, j: int, layout: Array, size: float, code: 
 
 @hot_kernel
 def _spread(s: Array, j: int, begin: int, stripes: int, size: float, targets: int, n: int) -> int:
-    """Add `size` bytes in equal stripes over the job's targets, in turn; `n` of them have something already."""
+    """Spread `size` bytes in equal stripes over the job's targets. Add the targets without bytes to `n`; return it."""
     if size <= 0.0:
         return n
     width = s.load.size // s.pools.shape[1]

@@ -1,4 +1,4 @@
-"""What a layout means for a job: on how many targets its files lie, and what a byte costs there and in the client."""
+"""The effect of a layout on a job: the number of targets, and the cost of a byte there and in the client."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from forebay.simulate.striping.machine import Machine, Program
 LAYOUT = np.dtype(
     [
         ("files", np.int64),
-        ("count", np.int64),  # stripes of a file, or of what comes after its head
-        ("head", np.float64),  # so many bytes of each file are on one target
-        ("first", np.int64),  # of the job's targets, where its files begin
-        ("seconds", np.float64),  # that a byte takes its target, alone
-        ("floor", np.float64),  # seconds for each byte of a phase that the client needs, however fast the targets are
+        ("count", np.int64),  # stripes of a file, without its head
+        ("head", np.float64),  # bytes at the beginning of each file on one target
+        ("first", np.int64),  # index of the first target among the job's targets
+        ("seconds", np.float64),  # per byte at its target, alone
+        ("floor", np.float64),  # least seconds per byte of a phase, because of the client
     ]
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laid:
-    """A layout: `head` bytes of each file on one target, the rest as stripes; `start` is the first target or ANY."""
+    """A layout: `head` bytes of each file on one target, the others striped; `start` is the first target or ANY."""
 
     count: int
     size: int
@@ -53,11 +53,11 @@ def record(
     gain: float = 1.0,
     targets: int | None = None,
 ) -> Array:
-    """A LAYOUT for phases of `volume` bytes on `nodes`; servers are `gain` times as fast as without ordering."""
+    """Return a LAYOUT for phases of `volume` bytes on `nodes`; ordering makes servers `gain` times as fast."""
     processes = nodes * centre.compute.processes
     files = 1 if style.shared else processes
     most = targets or centre.targets
-    if volume / files <= laid.head:  # no file gets beyond its head
+    if volume / files <= laid.head:  # every file fits into its head
         laid = Laid(count=1, size=laid.size)
     machine = centre.reading if reads else centre.writing
     seconds, floor = _costs_of(machine, style.program, processes, laid, most)
@@ -68,13 +68,13 @@ def record(
 
 
 def on_flash(centre: Centre, style: Style, nodes: int, parts: int) -> tuple[float, float]:
-    """LAYOUT's seconds and floor of files over so many flash targets, with stripes as users set them by hand."""
+    """Return `seconds` and `floor` of LAYOUT for files over `parts` flash targets, with the by_hand stripe size."""
     laid = Laid(count=parts, size=int(centre.layout.by_hand.size))
     return _costs_of(centre.buffering, style.program, nodes * centre.compute.processes, laid, parts)
 
 
 def alone(layout: Array, volume: float, targets: Array) -> Array:
-    """Bytes per second of a phase that nobody disturbs, on each of several numbers of targets."""
+    """Return bytes per second of an undisturbed phase, for each of several numbers of targets."""
     n = np.asarray(targets, dtype=np.int64)
     files, head = int(layout["files"]), float(layout["head"])
     ahead = min(volume, files * head)
@@ -86,10 +86,10 @@ def alone(layout: Array, volume: float, targets: Array) -> Array:
 
 @lru_cache(maxsize=100_000)
 def _costs_of(machine: Machine, program: Program, processes: int, laid: Laid, most: int) -> tuple[float, float]:
-    """Seconds for each byte at its target, and in the client."""
+    """Return seconds per byte at the target, and in the client."""
     on = min(laid.count + (laid.head > 0), most)
     cost = costs(machine, program, processes, on, laid.size)
-    # The stream waits for targets too, of which the simulation knows better; only the client's own part is a floor.
+    # The stream also waits for targets, which the simulation models itself; only the client's share is a floor.
     endless = replace(machine, target_bandwidth=1e30, rpc_seconds=0.0, lock_seconds=0.0)
     stream = costs(endless, program, processes, on, laid.size).stream / program.files(processes)
     senders = writing_nodes(machine, program, processes, on) if program.shared else machine.nodes(processes)

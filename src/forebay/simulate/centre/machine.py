@@ -1,4 +1,4 @@
-"""The centre's machine, as read from its file."""
+"""The machine of the centre, from its TOML file."""
 
 from dataclasses import replace
 from functools import cached_property
@@ -61,14 +61,14 @@ class Stripes(Table):
     size: Annotated[Bytes, Field(ge=65536)]
     """The stripe size, a multiple of 64 KiB."""
     head: Annotated[Bytes, Field(ge=0)] = 0.0
-    """So much at the beginning of a file is on one target."""
+    """Bytes at the beginning of each file on one target."""
 
 
 class Layouts(Table):
     default: Stripes
-    """What files have where nobody decides."""
+    """The layout of files without a decision."""
     by_hand: Stripes
-    """What users set by hand."""
+    """The layout that users set by hand."""
     most: Count
     """The most stripes that are allowed."""
 
@@ -77,7 +77,7 @@ class Requests(Table):
     nodes: Count
     """I/O nodes that order requests."""
     servers: Count
-    """In front of so many targets at a time."""
+    """Targets behind these I/O nodes."""
 
 
 class Centre(Table):
@@ -98,7 +98,7 @@ class Centre(Table):
 
     @property
     def targets(self) -> int:
-        """On disks; those on flash are numbered after them."""
+        """The number of disk targets; flash targets are numbered after them."""
         return self.capacity.osts
 
     @property
@@ -108,7 +108,7 @@ class Centre(Table):
 
     @cached_property
     def writing(self) -> Machine:
-        """The disks as a file system that is written to."""
+        """The disks as a file system for writing."""
         return Machine(
             name=self.name[:16],
             targets=self.capacity.osts,
@@ -122,18 +122,18 @@ class Centre(Table):
 
     @cached_property
     def reading(self) -> Machine:
-        """The same when it is read from: nobody waits for locks."""
+        """The disks as a file system for reading, without locks."""
         bandwidth = _without_requests(self.capacity.read / self.capacity.osts)
         return replace(self.writing, target_bandwidth=bandwidth, lock_seconds=0.0)
 
     @cached_property
     def buffering(self) -> Machine:
-        """The flash as a file system that is written to."""
+        """The flash as a file system for writing."""
         return replace(self.writing, target_bandwidth=_without_requests(self.flash.bandwidth / self.flash.osts))
 
     @cached_property
     def platform(self) -> Platform:
-        """The flash as storage policies see it: a disk a node."""
+        """The flash as storage policies see it: one disk per node."""
         count = self.flash.osts
         disk = Disk(
             capacity=max(1, int(self.flash.capacity * self.flash.usable / count)),
@@ -147,7 +147,7 @@ class Centre(Table):
 
 
 def _without_requests(bandwidth: float) -> float:
-    """What a target does apart from the cost of requests, so that it reaches `bandwidth` with the largest ones."""
+    """Return the bandwidth of a target without request costs, given its `bandwidth` with the largest requests."""
     return 1 / max(1 / bandwidth - CORI.rpc_seconds / CORI.rpc_bytes, 1e-15)
 
 
@@ -158,5 +158,5 @@ def read_centre(path: Path) -> Centre:
     for name in ("default", "by_hand"):
         stripes: Stripes = getattr(centre.layout, name)
         if stripes.count > min(centre.layout.most, centre.capacity.osts) or int(stripes.size) % 65536:
-            raise BadInput(f"{path}: layout.{name}", "needs a multiple of 64 KiB, and no more stripes than layout.most")
+            raise BadInput(f"{path}: layout.{name}", "size must be a multiple of 64 KiB, and count at most layout.most")
     return centre

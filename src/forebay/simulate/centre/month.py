@@ -1,4 +1,4 @@
-"""One month of one centre: jobs start and end, and what is on of the four decisions is decided then."""
+"""One month of a centre: jobs start and end, and the active decisions are made then."""
 
 from dataclasses import dataclass, replace
 
@@ -29,14 +29,14 @@ from forebay.simulate.engine import decide_placement
 from forebay.simulate.sharing import with_more_seats
 
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")
-_HEADROOM = 1.25  # of space that is asked for: profiles can be too small
+_HEADROOM = 1.25  # factor on requested space, as profiles can be too small
 _FREE = 10**15
-_MORE = 3600.0  # seconds by which a grant is prolonged whose job still runs
+_MORE = 3600.0  # seconds by which to prolong the grant of a job that still runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of every job, as its JOB was in the end, and of the whole."""
+    """The final JOB of every job, and totals."""
 
     jobs: NDArray[np.void]
     stripes: NDArray[np.int64]  # of each job's files
@@ -48,7 +48,7 @@ class Outcome:
 def run_month(
     centre: Centre, workload: Workload, drawn: Drawn, on: frozenset[str], gains: tuple[Gain, ...], *, seed: int
 ) -> Outcome:
-    """The month with these decisions on; chance is the same whatever is on."""
+    """Simulate the month with the decisions in `on`; random draws do not depend on them."""
     return _Month(centre, workload, drawn, on, gains, seed).run()
 
 
@@ -67,9 +67,9 @@ class _Month:
             drawn.jobs.copy(), drawn.start, centre.targets, centre.flash.osts, centre.capacity.pools
         )
         self._running: dict[int, Laid] = {}
-        self._seen: dict[int, Application] = {}  # of those, what their profiles say
+        self._seen: dict[int, Application] = {}  # their profiles
         self._runs: dict[int, list[Past]] = {}
-        self._latest: dict[int, Laid] = {}  # how each application's last files are laid out
+        self._latest: dict[int, Laid] = {}  # the latest layout of each application's files
         self._stripes = np.zeros(drawn.jobs.size, dtype=np.int64)
 
     def run(self) -> Outcome:
@@ -101,7 +101,7 @@ class _Month:
         return self._drawn.apps[int(self._drawn.app[j])]
 
     def _start(self, j: int, now: float) -> None:
-        """A job that is decided for starts: its files' layout, then how many targets and which, then space."""
+        """Start a job with decisions: its layout, then its targets, then its space."""
         app, key = self._app(j), int(self._drawn.app[j])
         laid = self._decided_layout(j) if STRIPE in self._on else app.laid
         self._lay(j, self._latest.get(key, app.laid), laid)
@@ -113,7 +113,7 @@ class _Month:
             self._ask_for_space(j, now)
 
     def _end(self, event: int, j: int) -> None:
-        """A job has ENDED, or what it left in the burst buffer is DRAINED."""
+        """Handle a job that has ENDED, or whose data in the burst buffer is DRAINED."""
         s = self._state
         if event == engine.ENDED:
             self._note(j, self._running.pop(j))
@@ -124,7 +124,7 @@ class _Month:
             self._space.release(j, max(float(s.jobs[j]["end"]), float(s.flows.resources["since"].max())))
 
     def _lay(self, j: int, before: Laid, now: Laid) -> None:
-        """Write down what the layouts of its input and of its own files mean."""
+        """Store the layouts of the job's input and of its own files."""
         s = self._state
         s.layouts[j, 0] = self._record(j, before, float(s.jobs["input"][j]), True, self._centre.targets)
         self._lay_own(j, now)
@@ -146,10 +146,10 @@ class _Month:
         return layout
 
     def _note(self, j: int, laid: Laid) -> None:
-        """A run more for the history, as Darshan would have measured it."""
+        """Add a run to the history, as Darshan would measure it."""
         job, key = self._state.jobs[j], int(self._drawn.app[j])
         seconds = float(job["waited"] - job["input_waited"])
-        if seconds > 0 and not job["buffered"]:  # what went to the burst buffer says nothing of the disks
+        if seconds > 0 and not job["buffered"]:  # runs on the burst buffer do not measure the disks
             reached = float(job["volume"] * job["phases"]) / seconds
             past = self._past(j, j, int(self._stripes[j]), laid.size, reached)
             self._runs.setdefault(key, []).append(past)
@@ -159,7 +159,7 @@ class _Month:
         return Past(run=number, processes=processes, count=count, size=size, throughput=throughput)
 
     def _decided_layout(self, j: int) -> Laid:
-        """What the striping policy says of all targets; which of them the job gets is decided after that."""
+        """Ask the striping policy about all targets; allocation chooses the job's targets later."""
         app, key, centre = self._app(j), int(self._drawn.app[j]), self._centre
         processes = app.nodes * centre.compute.processes
         users = np.zeros(centre.targets, dtype=np.int64)
@@ -176,10 +176,10 @@ class _Month:
             request_size=int(app.style.block),
         )
         laid = Laid.of(self._stripe.decide(view).layout)
-        return replace(laid, count=min(laid.count, centre.layout.most))  # the centre's rule
+        return replace(laid, count=min(laid.count, centre.layout.most))  # limit of the centre
 
     def _known_before(self, j: int) -> list[Past]:
-        """Runs of the months before, with the layout that the users have."""
+        """Return runs of earlier months, with the users' layout."""
         app, job = self._app(j), self._state.jobs[j]
         volume = float(job["volume"])
         layout = record(self._centre, app.style, app.nodes, app.laid, volume, reads=bool(job["reads"]))
@@ -208,13 +208,13 @@ class _Month:
         seconds, floor = on_flash(centre, app.style, app.nodes, parts.size)
         there = max(floor, float(shares["share"].max()) * seconds)
         here = alone(self._state.layouts[j, 1], float(job["volume"]), centre.targets) * app.wrong[2]
-        if there * here >= 1:  # by its profile it is as fast on the disks
+        if there * here >= 1:  # by its profile, the disks are at least as fast
             self._space.release(j, now)
             return
         job["slots"] = min(DRAINS, int(size // max(float(job["volume"]), 1.0)))
         job["flash_seconds"], job["flash_floor"] = seconds, floor
         s = self._state
-        used = int(s.jobs["last"].max())  # parts are never taken away again; a month has some hundred thousand
+        used = int(s.jobs["last"].max())  # parts are never removed; a month has some hundred thousand
         if used + shares.size > s.parts.size:
             more = np.zeros(2 * s.parts.size + shares.size, FLASH_PART)
             self._state = s = s._replace(parts=np.concatenate([s.parts, more]))
@@ -222,7 +222,7 @@ class _Month:
         job["part"], job["last"] = used, used + shares.size
 
     def _share_out(self) -> None:
-        """Ask how many pools every running application gets, and which; what it writes from now on goes there."""
+        """Ask the policies for the pools of every running application; later writes go there."""
         if not self._seen:
             return
         centre, s = self._centre, self._state
@@ -236,13 +236,13 @@ class _Month:
             self._lay_own(j, self._running[j])
 
     def _profiled_application(self, j: int) -> Application:
-        """The job as its profile has it."""
+        """Return the job as its profile describes it."""
         app, job, centre = self._app(j), self._state.jobs[j], self._centre
         volume, reads = float(job["volume"]), bool(job["reads"])
         counts = np.arange(1, centre.capacity.pools + 1)
         curve = np.empty(counts.size)
         for at, targets in enumerate((counts * centre.width).tolist()):
-            if at == 0 or targets <= self._running[j].count + centre.width:  # beyond, the layout is the same
+            if at == 0 or targets <= self._running[j].count + centre.width:  # with more, the layout stays the same
                 layout = self._record(j, self._running[j], volume, reads, targets)
             curve[at] = alone(layout, volume, targets) * app.wrong[2]
         return Application(
@@ -263,7 +263,7 @@ class _Grant:
 
 
 class Space:
-    """The burst buffer's space: who holds what. Times in seconds must not go back."""
+    """The space of the burst buffer and its grants. Times are in seconds and must not go back."""
 
     def __init__(self, platform: Platform, policy: Policy, split: int, seed: int) -> None:
         if number(policy) == OTHER:
@@ -275,7 +275,7 @@ class Space:
         self.refused = 0
 
     def ask(self, job: int, size: int, now: float, end: float) -> Array:
-        """The job's parts as disks and bytes; None if it is refused."""
+        """Return the job's parts (disks and bytes); None if the request is refused."""
         self._pass_time(now)
         most = max(self._ledger.disks.size, size // self._split + 1)
         self._widen(most)
@@ -295,7 +295,7 @@ class Space:
             _shorten_all(self._ledger, grant.parts, grant.start, grant.end, now)
 
     def _pass_time(self, now: float) -> None:
-        """Prolong what should have ended and hasn't, and forget the past."""
+        """Prolong grants that should have ended, and forget the past."""
         for grant in self._held.values():
             while grant.end <= now:
                 self._widen(len(grant.parts))

@@ -1,7 +1,7 @@
-"""What the order of requests is worth: servers with the window that a tuner learns, against first come, first served.
+"""The gain from ordering requests: servers with a tuned window, compared with first come, first served.
 
-Each situation is simulated request by request, with every window and without; a tuner chooses among them all, second
-by second, and what it reaches while it learns counts.
+Each situation is simulated request by request, with every window and without one. A tuner chooses among them every
+second, and its bandwidth includes the time while it learns.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Worklo
 _PROCESSES = 128
 _REQUESTS = 12  # of each process
 _SAMPLES = 3  # runs of each setting, to learn from
-_STEPS, _REPETITIONS = 500, 4  # seconds of I/O over which a situation is learned, and how often that is tried
+_STEPS, _REPETITIONS = 500, 4  # seconds of I/O to learn a situation, and repetitions
 
 
 class Gain(NamedTuple):
-    """How many times as fast servers are: with the `best` setting, and `learned` on average while it is learned."""
+    """The speed-up of servers: with the `best` setting, and on average while it is `learned`."""
 
     operation: str
     pattern: str
@@ -34,16 +34,16 @@ class Gain(NamedTuple):
 
 
 def gains(centre: Centre, jobs: Jobs) -> tuple[Gain, ...]:
-    """For every situation that the workload has: inputs are read, and each style does what it does."""
-    seen = {(style.operation, style.pattern, int(style.request)) for style in jobs.style}
-    seen |= {("read", style.pattern, int(style.request)) for style in jobs.style}
+    """Return the gain of every situation of the workload: reads of inputs, and the operation of each style."""
+    cases = {(style.operation, style.pattern, int(style.request)) for style in jobs.style}
+    cases |= {("read", style.pattern, int(style.request)) for style in jobs.style}
     bandwidth = centre.capacity.write / centre.capacity.osts
-    return _gains(tuple(sorted(seen)), centre.requests.nodes, centre.requests.servers, bandwidth, jobs.policies.tune)
+    return _gains(tuple(sorted(cases)), centre.requests.nodes, centre.requests.servers, bandwidth, jobs.policies.tune)
 
 
 @lru_cache(maxsize=4)
 def _gains(
-    seen: Sequence[tuple[str, str, int]], nodes: int, servers: int, bandwidth: float, tuner: str
+    cases: Sequence[tuple[str, str, int]], nodes: int, servers: int, bandwidth: float, tuner: str
 ) -> tuple[Gain, ...]:
     experiments = [
         Experiment(
@@ -56,17 +56,17 @@ def _gains(
                 total=_PROCESSES * _REQUESTS * request,
             ),
         )
-        for operation, pattern, request in seen
+        for operation, pattern, request in cases
     ]
     samples = Samples.of([_rewards(experiment, servers, bandwidth) for experiment in experiments])
     rows = learn_all(samples, experiments, tuner, similar=False, steps=_STEPS, repetitions=_REPETITIONS, seed=0)
     best = samples.means.max(axis=1) / samples.means[:, 0]
-    shares = [float(rows["share"][rows["experiment"] == e].mean()) for e in range(len(seen))]
-    return tuple(Gain(*s, float(b), float(b) * share) for s, b, share in zip(seen, best, shares, strict=True))
+    shares = [float(rows["share"][rows["experiment"] == e].mean()) for e in range(len(cases))]
+    return tuple(Gain(*s, float(b), float(b) * share) for s, b, share in zip(cases, best, shares, strict=True))
 
 
 def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[list[float]]:
-    """Bandwidths without a window, then with each."""
+    """Return bandwidths without a window, then with each window."""
     rewards = []
     for window in (None, *PAPER_WINDOWS):
         layer = Forwarding(
@@ -82,5 +82,5 @@ def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[lis
 
 
 def gain_of(gains: Sequence[Gain], operation: str, pattern: str, request: int) -> float:
-    """What to multiply the servers' speed by in that situation."""
+    """Return the speed-up of the servers in a situation."""
     return next(gain.learned for gain in gains if gain[:3] == (operation, pattern, request))

@@ -1,4 +1,4 @@
-"""The month's jobs: their kinds as read from a file."""
+"""The jobs of a month by kind, from a TOML file."""
 
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ Pattern = Literal["file-per-process", "shared-contiguous", "shared-strided"]
 
 class Month(Table):
     days: Positive
-    """How long."""
+    """The length of the month."""
     utilisation: Annotated[float, Field(gt=0, le=1)]
     """The share of the machine's node-hours that is used."""
 
@@ -28,13 +28,13 @@ class Io(Table):
     median: Annotated[float, Field(gt=0, lt=0.1)]
     """The median share of their time that applications do I/O, alone and with the default layout."""
     a_tenth: Annotated[float, Field(gt=0, lt=0.5)]
-    """The part of the applications that does it a tenth of its time."""
+    """The share of applications that do I/O for a tenth of their time or more."""
     memory: Annotated[float, Field(gt=0)]
-    """No phase moves more than this part of the nodes' memory."""
+    """The largest share of the nodes' memory that a phase moves."""
     input: Annotated[float, Field(ge=0)]
     """What is read at the start, as a multiple of what a phase moves."""
     by_hand: Share
-    """The part of the applications with shared files that have set their layout themselves."""
+    """The share of applications with shared files whose users set the layout by hand."""
 
     @property
     def spread(self) -> float:
@@ -50,7 +50,7 @@ class Style(Table):
     shared: bool = False
     """Whether processes share a file."""
     collective: bool = False
-    """Whether they do it together (MPI-IO)."""
+    """Whether I/O is collective (MPI-IO)."""
     block: Bytes
     """What a process moves at a time."""
     request: Bytes
@@ -60,7 +60,7 @@ class Style(Table):
 
     @cached_property
     def program(self) -> Program:
-        """As the cost model knows it; volumes are given elsewhere."""
+        """The program for the cost model, without its volume."""
         block = int(self.block)
         return Program(name=self.name, block=block, shared=self.shared, collective=self.collective, process_bytes=1)
 
@@ -71,7 +71,7 @@ class Kind(Table):
     share: Share
     """Its share of the node-hours."""
     applications: Count
-    """So many applications, which come again and again."""
+    """The number of recurring applications."""
     nodes: Annotated[list[int], Field(min_length=2, max_length=2)]
     """The smallest and the largest number of nodes."""
     hours: Positive
@@ -83,7 +83,7 @@ class Kind(Table):
     every: Annotated[Seconds, Field(gt=0)]
     """Time between I/O phases."""
     styles: dict[str, float]
-    """By the name of a style, the share of the applications that have it."""
+    """The share of applications for each style, by name."""
     decided: bool
     """Whether the history knows them well enough to decide for them."""
 
@@ -112,18 +112,18 @@ class Profiles(Table):
     noise: Annotated[float, Field(ge=0, le=5)]
     """How wrong profiles are: the coefficient of variation."""
     runs: Annotated[int, Field(ge=0, le=100)]
-    """How many runs with the default layout are known before."""
+    """How many earlier runs with the default layout are known."""
 
 
 class Workload(Table):
     month: Month
-    """The time that is looked at."""
+    """The simulated time."""
     io: Io
     """How much I/O applications do."""
     profiles: Profiles
-    """What is known of them."""
+    """What profiles know about applications."""
     policies: Policies
-    """Who decides."""
+    """The policies that decide."""
     style: list[Style]
     """A way to do I/O, one table for each."""
     kind: list[Kind]
@@ -137,11 +137,11 @@ def read_workload(path: Path) -> Workload:
         where = f"{path}: kind[{at}]"
         if not 1 <= kind.nodes[0] <= kind.nodes[1]:
             raise BadInput(f"{where}.nodes", f"must ascend from 1 or more, not {kind.nodes}")
-        strange = next((name for name in kind.styles if name not in names), None)
-        if strange is not None or not kind.styles or min(kind.styles.values()) <= 0:
+        unknown = next((name for name in kind.styles if name not in names), None)
+        if unknown is not None or not kind.styles or min(kind.styles.values()) <= 0:
             raise BadInput(f"{where}.styles", f"needs positive shares of {', '.join(names)}")
     if not workload.kind or sum(kind.share for kind in workload.kind) > 1 + 1e-9:
-        raise BadInput(f"{path}: kind", "needs entries whose shares are at most 1 together")
-    for part, spec in workload.policies.specs():
-        check_policy(f"{path}: policies.{part}", part, spec)
+        raise BadInput(f"{path}: kind", "needs entries, with shares that sum to at most 1")
+    for policy, spec in workload.policies.specs():
+        check_policy(f"{path}: policies.{policy}", policy, spec)
     return workload

@@ -1,9 +1,8 @@
 """Single requests in virtual time: from a client to its I/O node, to servers, and back.
 
-Everything is arrays of records (`State`, `s` below). Whatever takes equally long for all comes out in the order in
-which it went in: a ring of times and of things is enough where a heap would be for any delays. So the next event is
-the earliest of few: the heads of the rings, one for each server, and two for each I/O node. `choose` and `time` are
-None, or a scheduler's `take` and a server's model of the user's own.
+The state is arrays of records (`State`, `s` below). Entries with the same delay leave in the order of arrival, so a
+ring buffer of times and entries replaces a heap. The next event is the earliest of a few: the heads of the rings, one
+per server, and two per I/O node. `choose` and `time` are None, or the user's `take` and server model.
 """
 
 from typing import NamedTuple
@@ -19,12 +18,12 @@ from forebay.simulate import tournament
 from forebay.simulate.requests.servers import built_in
 
 NEVER = np.iinfo(np.int64).max
-MEMORY = 8  # whole numbers that a server's model remembers
+MEMORY = 8  # whole numbers that a server model can remember
 QUANTILES = 4096
 
-# Where the next event comes from. Of all I/O nodes the earliest is one source; servers follow, one source each.
+# The sources of events. All I/O nodes share a source; each server is a source of its own, after the others.
 FROM_SENT, FROM_BACK, FROM_CLIENTS, FROM_PERIODS, FROM_ENTERS, FROM_WAKES, FROM_SERVERS = range(7)
-# Rings of processes: those that start, those that have their answer, and those at the entrance of each I/O node.
+# Rings of processes: starting, with an answer on its way, and at the entrance of each I/O node.
 STARTS, CLIENTS, ENTRANCE = range(3)
 # Rings of messages: sent to servers, sent back, and waiting at each server.
 SENT, BACK, WAITING = range(3)
@@ -37,7 +36,7 @@ def _whole_numbers(*names: str) -> np.dtype[np.void]:
 LAYER = _whole_numbers(
     "nodes", "servers", "lanes", "slots", "stripe",
     "to_client", "to_server", "reading", "writing", "period",  # nanoseconds
-    "thinks",  # 1 if any process does
+    "thinks",  # 1 if any process thinks
     "now", "left", "end", "served", "rows",
 )  # fmt: skip
 PROCESS = _whole_numbers(
@@ -46,47 +45,47 @@ PROCESS = _whole_numbers(
     "requests", "size", "write", "node",
     "start",  # the server of its file's first stripe
     "think",  # nanoseconds on average
-    "answered", "pending",  # requests; parts of the present one
+    "answered", "pending",  # requests; parts of the current request
 )  # fmt: skip
-# Of each slot of an I/O node: a part of a request, and what its server gets to know of it.
+# A part of a request in a slot of an I/O node, with what its server sees.
 PART = _whole_numbers("owner", "node", "server", "file", "offset", "length", "write")
-LANE = _whole_numbers("until", "part")  # of a server: when it is done (NEVER: it is free), with which part
+LANE = _whole_numbers("until", "part")  # of a server: its part, and when it is done (NEVER: free)
 RING = _whole_numbers("head", "filled")
-CELL = _whole_numbers("time", "thing")
+CELL = _whole_numbers("time", "entry")
 
 
 class State(NamedTuple):
-    """All arrays. Kernels take it as one argument and pass it on."""
+    """All arrays. Kernels take them as one argument."""
 
     layer: Array  # one LAYER
-    when: Array  # of each source: when its next event is
-    enters: Array  # of each I/O node: when it has taken in a request
-    wakes: Array  # and when its scheduler wants to be asked again
+    when: Array  # time of the next event of each source
+    enters: Array  # when each I/O node has accepted its next request
+    wakes: Array  # when the scheduler of each I/O node asks to be called again
     processes: Array
     parts: Array  # by node * slots + slot
     lanes: Array  # [server, lane]
-    memories: Array  # [server, MEMORY]: what its model remembers
-    present: Array  # [server, node]: parts there; in the last column, nodes that have any
+    memories: Array  # [server, MEMORY]: memory of the server models
+    present: Array  # [server, node]: parts present; the last column counts nodes that have any
     process_rings: Array
     process_cells: Array  # [ring, place]
     message_rings: Array
     message_cells: Array
     queues: Array  # of each I/O node, see decide/order
-    watches: Array  # and profile/request_watch
-    rows: Array  # [period, node]: what it saw
-    floats: Array  # quantiles of the noise, those of thinking, and the numbers of the servers' model
-    chance: Array  # what to draw from
+    watches: Array  # of each I/O node, see profile/request_watch
+    rows: Array  # [period, node]: observations
+    floats: Array  # quantiles of noise and of think times, and the numbers of the server model
+    chance: Array  # the random state
 
 
 def new_rings(count: int, size: int) -> tuple[Array, Array]:
-    """Empty ones with room for at least `size` things each."""
+    """Return empty rings with room for at least `size` entries each."""
     room = 1 << max(size - 1, 0).bit_length()
     return np.zeros(count, dtype=RING), np.zeros((count, room), dtype=CELL)
 
 
 @hot_kernel
 def advance(choose: Array, time: Array, s: Array, until: int) -> None:
-    """Everything that happens up to and at `until`."""
+    """Process all events up to and including `until`."""
     layer, when = s.layer[0], s.when
     while layer.left > 0:
         source = earliest(when)
@@ -108,7 +107,7 @@ def advance(choose: Array, time: Array, s: Array, until: int) -> None:
             _pump(choose, s, now, earliest(s.wakes))
         else:
             end_period(s, now)
-            waiting = 0  # if nothing but periods is left to happen, a scheduler keeps requests for itself
+            waiting = 0  # if only periods remain, a scheduler holds requests back for ever
             for other in range(when.size):
                 waiting += other != FROM_PERIODS and when[other] != NEVER
             if waiting == 0:
@@ -117,18 +116,18 @@ def advance(choose: Array, time: Array, s: Array, until: int) -> None:
 
 @hot_kernel
 def start(s: Array, now: int, process: int) -> None:
-    """The process begins; to be called in the order of time, before anything else."""
+    """Start a process. Call this in the order of time, before any other event."""
     layer = s.layer[0]
     if layer.thinks:
         set_off(s, now, process)
     else:
-        # Not with those that come back: they may overtake who starts late.
+        # In a separate ring: processes with an answer may overtake those that start late.
         s.when[FROM_CLIENTS] = append(s.process_rings, s.process_cells, STARTS, now + layer.to_client, process)
 
 
 @hot_kernel
 def set_off(s: Array, now: int, process: int) -> None:
-    """The process thinks, then sends its next request."""
+    """Let a process think, then send its next request."""
     layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
     time = now + layer.to_client
     if layer.thinks == 0:
@@ -140,17 +139,17 @@ def set_off(s: Array, now: int, process: int) -> None:
     s.when[FROM_CLIENTS] = _let_think(cells[CLIENTS], process, time)
 
 
-# Who thinks may overtake who set off before: the cells are a tournament then.
+# Think times differ, so processes overtake each other: the cells are a tournament instead of a ring.
 @hot_kernel
 def _let_think(cells: Array, process: int, until: int) -> int:
-    """The process sends its next request at `until`; returns when the first of all does."""
+    """Schedule the next request of a process at `until`. Return the earliest time of all processes."""
     tournament.put(cells.time, 0, cells.size // 2, process, until)
     return cells[1].time  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def _reach_node(s: Array, now: int) -> None:
-    """A client's request waits until its I/O node has taken in those before it."""
+    """Queue a client's request at its I/O node until the node has accepted those before it."""
     layer, rings, cells = s.layer[0], s.process_rings, s.process_cells
     if layer.thinks == 0:
         process = remove(rings, cells, STARTS if first(rings, cells, STARTS) == now else CLIENTS)
@@ -166,13 +165,13 @@ def _reach_node(s: Array, now: int) -> None:
 
 @hot_kernel
 def _ingress(layer: Array, process: Array) -> int:
-    """How long an I/O node takes to take in a request of the process."""
+    """Return how long an I/O node takes to accept a request of the process."""
     return layer.writing if process.write else layer.reading  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def _enter(choose: Array, s: Array, now: int, node: int) -> None:
-    """The request has been taken in: split at stripe boundaries, its parts wait for their servers."""
+    """Accept a request: split it at stripe boundaries, and queue its parts for their servers."""
     rings, cells, next_one = s.process_rings, s.process_cells, NEVER
     number = remove(rings, cells, ENTRANCE + node)
     if rings[ENTRANCE + node].filled:
@@ -207,13 +206,13 @@ def _split(s: Array, now: int, node: int, number: int, offset: int) -> None:
 
 @hot_kernel
 def _pump(choose: Array, s: Array, now: int, node: int) -> None:
-    """The I/O node sends what its scheduler lets it."""
+    """Send what the scheduler of the I/O node allows."""
     layer, queue, parts = s.layer[0], s.queues[node], s.parts
     base = node * layer.slots
     slot = take(queue, now) if choose is None else choose(queue, now)
     while slot >= 0:
         more = follower(queue, slot)
-        while more >= 0:  # an aggregate goes as one: its first part has the length of all
+        while more >= 0:  # an aggregate is one message: its first part has the total length
             parts[base + slot].length += parts[base + more].length
             more = follower(queue, more)
         s.when[FROM_SENT] = append(s.message_rings, s.message_cells, SENT, now + layer.to_server, base + slot)
@@ -255,7 +254,7 @@ def _begin(time: Array, s: Array, now: int, server: int, lane: int, number: int)
 
 @hot_kernel
 def _serve(time: Array, s: Array, now: int, server: int) -> None:
-    """A part has been served; the next one that waits there begins."""
+    """Complete a part at a server, and begin the next one that waits there."""
     lanes, lane = s.lanes[server], 0
     while lanes[lane].until != now:
         lane += 1
@@ -277,7 +276,7 @@ def _serve(time: Array, s: Array, now: int, server: int) -> None:
 
 @hot_kernel
 def _come_back(choose: Array, s: Array, now: int) -> None:
-    """The I/O node has a server's answer, and sends what may go now."""
+    """Deliver a server's answer to the I/O node, which sends what it can now."""
     number = remove(s.message_rings, s.message_cells, BACK)
     s.when[FROM_BACK] = first(s.message_rings, s.message_cells, BACK)
     node = s.parts[number].node
@@ -292,7 +291,7 @@ def _come_back(choose: Array, s: Array, now: int) -> None:
 
 @hot_kernel
 def _answer(s: Array, now: int, node: int, number: int) -> None:
-    """One part less; after the last the client has its answer, and goes on."""
+    """Count an answered part; after the last one, the client gets its answer and continues."""
     layer, process = s.layer[0], s.processes[number]
     process.pending -= 1
     if process.pending == 0:
@@ -306,7 +305,7 @@ def _answer(s: Array, now: int, node: int, number: int) -> None:
 
 @hot_kernel
 def end_period(s: Array, now: int) -> None:
-    """What each I/O node saw becomes a row, as long as there is room."""
+    """Store the observations of each I/O node as a row, if there is room."""
     layer = s.layer[0]
     if layer.rows < s.rows.shape[0]:
         for node in range(layer.nodes):
@@ -317,7 +316,7 @@ def end_period(s: Array, now: int) -> None:
 
 @hot_kernel
 def earliest(times: Array) -> int:
-    """Which of the times is the least; of equal ones the first."""
+    """Return the index of the least time; ties go to the first."""
     best, least = 0, times[0]
     for i in range(1, times.size):
         if times[i] < least:
@@ -327,39 +326,39 @@ def earliest(times: Array) -> int:
 
 @hot_kernel
 def set_time(when: Array, source: int, times: Array, node: int, time: int) -> None:
-    """An I/O node's next time changes, and with it perhaps the earliest of all, which is the source's."""
+    """Set the next time of an I/O node, and update the time of its source."""
     if times[node] != time:
         times[node] = time
         when[source] = times[earliest(times)]
 
 
 @hot_kernel
-def append(rings: Array, cells: Array, which: int, time: int, thing: int) -> int:
-    """`thing` comes out of the ring at `time`; returns when its first thing comes out."""
+def append(rings: Array, cells: Array, which: int, time: int, entry: int) -> int:
+    """Add an entry that leaves the ring at `time`. Return when the first entry leaves."""
     ring = rings[which]
     cell = cells[which, (ring.head + ring.filled) & (cells.shape[1] - 1)]
-    cell.time, cell.thing = time, thing
+    cell.time, cell.entry = time, entry
     ring.filled += 1
     return cells[which, ring.head].time  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def first(rings: Array, cells: Array, which: int) -> int:
-    """When the first thing comes out; NEVER without any."""
+    """Return when the first entry leaves; NEVER if the ring is empty."""
     return cells[which, rings[which].head].time if rings[which].filled else NEVER
 
 
 @hot_kernel
 def foremost(rings: Array, cells: Array, which: int) -> int:
-    """The first thing, which stays."""
-    return cells[which, rings[which].head].thing  # type: ignore[no-any-return]
+    """Return the first entry without removing it."""
+    return cells[which, rings[which].head].entry  # type: ignore[no-any-return]
 
 
 @hot_kernel
 def remove(rings: Array, cells: Array, which: int) -> int:
-    """The first thing leaves."""
+    """Remove and return the first entry."""
     ring = rings[which]
-    thing = cells[which, ring.head].thing
+    entry = cells[which, ring.head].entry
     ring.head = (ring.head + 1) & (cells.shape[1] - 1)
     ring.filled -= 1
-    return thing  # type: ignore[no-any-return]
+    return entry  # type: ignore[no-any-return]

@@ -1,7 +1,6 @@
-"""Bez et al. 2019, section 6.1: tuners that learn the best window from what was observed with each.
+"""Bez et al. 2019, section 6.1: tuners learn the best window from observations with each window.
 
-Perfect detection is assumed. A tuner takes a window, and its reward is one of the periods that were observed with
-that window, at random.
+Detection is perfect. A tuner chooses a window, and its reward is that of a random period observed with this window.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ BIN = 10
 LEARNED = np.dtype(
     [
         ("tuner", "U80"),
-        ("similar", "?"),  # whether it heard of similar situations before
+        ("similar", "?"),  # whether it inherits from similar situations
         ("together", "?"),  # whether several situations took turns
         ("experiment", "i4"),
         ("bin", "i4"),  # of BIN steps, from 0 on
-        ("precision", "f8"),  # how often the best window was taken
-        ("share", "f8"),  # mean bandwidth of the windows taken, as a share of the best's
-        ("regret", "f8"),  # what was lost until the end of the bin, in steps of the best window
+        ("precision", "f8"),  # share of steps with the best window
+        ("share", "f8"),  # mean bandwidth of the chosen windows, relative to the best
+        ("regret", "f8"),  # total loss up to the end of the bin, in steps of the best window
     ]
 )
 """Means over repetitions."""
@@ -42,7 +41,7 @@ LEARNED = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """Rewards to draw from: row by experiment, column by window, each filled up to `counts`; their means."""
+    """Rewards by experiment, window and sample, of which `counts` are valid, and their means."""
 
     rewards: Array
     counts: Array
@@ -68,11 +67,11 @@ def learn_all(
     repetitions: int,
     seed: int,
 ) -> NDArray[np.void]:
-    """LEARNED rows of every experiment by itself; with `similar`, after others in an order that is drawn."""
+    """Return LEARNED rows of every experiment alone; with `similar`, each inherits from those before it."""
     policy = find("tune", spec)
     arms = np.zeros((len(experiments), repetitions, steps), dtype=np.int64)
     for repetition in range(repetitions):
-        # What is heard of goes by situations; the paper's don't tell requests of one size from those of another.
+        # The situations of the paper do not include the request size, so each size learns separately.
         for request in sorted({e.workload.request for e in experiments}):
             same = [i for i, e in enumerate(experiments) if e.workload.request == request]
             known: dict[Situation, Array] = {}
@@ -92,7 +91,7 @@ def learn_all(
 def learn_together(
     samples: Samples, which: Sequence[int], spec: str, *, steps: int, repetitions: int, seed: int
 ) -> NDArray[np.void]:
-    """LEARNED rows of some experiments that are active in turn, as chance will have it; steps are those of all."""
+    """Return LEARNED rows of experiments that are active in random turns; `steps` is the total for all."""
     policy = find("tune", spec)
     shares = np.full((len(which), repetitions, steps), np.nan)
     hits = shares.copy()
@@ -108,7 +107,7 @@ def learn_together(
 
 
 def situation_of(experiment: Experiment) -> Situation:
-    """By which a council would know it."""
+    """Return the situation of an experiment as a council sees it."""
     w = experiment.workload
     return Situation(
         operation=w.operation,
@@ -121,7 +120,7 @@ def situation_of(experiment: Experiment) -> Situation:
 
 
 def _alone(policy: Policy, bandit: Array, samples: Samples, e: int, steps: int, chance: Array) -> Array:
-    """The windows that the tuner takes; `bandit` learns."""
+    """Return the windows that the tuner chooses; `bandit` learns."""
     if number(policy) != OTHER:
         return _steps(number(policy), bandit, samples.rewards[e], samples.counts[e], steps, chance)
     arms = []
@@ -144,7 +143,7 @@ def _steps(tuner: int, bandit: Array, rewards: Array, counts: Array, steps: int,
 def _rows(
     spec: str, similar: bool, together: bool, which: Sequence[int], hits: Array, shares: Array
 ) -> NDArray[np.void]:
-    """Precision, share and regret of each bin; steps of others (nan) are left out."""
+    """Compute precision, share and regret of each bin; steps of other experiments (nan) are left out."""
     rows = []
     for k, experiment in enumerate(which):
         for b in range(shares[k].shape[1] // BIN):

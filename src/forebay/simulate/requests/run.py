@@ -1,4 +1,4 @@
-"""Runs workloads through a forwarding layer in virtual time: how long it takes, and what its I/O nodes see."""
+"""Runs workloads through a forwarding layer in virtual time, and records what I/O nodes observe."""
 
 import warnings
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ _MIDDLES = (np.arange(QUANTILES) + 0.5) / QUANTILES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """I/O nodes, which take in one request after the other, in front of data servers; seconds and bytes."""
+    """I/O nodes in front of data servers; a node accepts one request after the other. Seconds and bytes."""
 
     nodes: int
     servers: int = 4
     server: ServerModel = field(default_factory=contended)
     stripe: int = 64 * KIB
     scheduler: Policy | str = "fifo"
-    window: int | None = None  # nanoseconds; None: the scheduler's own
+    window: int | None = None  # nanoseconds; None: the scheduler's default
     aggregate: int | None = None
     in_flight: int = 32
-    to_client: float = 200e-6  # delays of the network, one way
+    to_client: float = 200e-6  # network delays, one way
     to_server: float = 40e-6
-    reading: float = 26e-6  # what it takes to take in a request
+    reading: float = 26e-6  # time to accept a request
     writing: float = 51e-6
 
     def __post_init__(self) -> None:
@@ -61,22 +61,22 @@ class Outcome(NamedTuple):
     requests: int
     messages: int  # served by the servers
     period: float
-    last: float  # seconds of the last period, which is shorter
+    last: float  # seconds of the last period, which may be shorter
     periods: Array
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.bytes / self.seconds
 
     def observe(self, period: int, node: int) -> Observation:
-        """What the I/O node saw in the period."""
+        """Return what an I/O node observed in a period."""
         seconds = self.last if period == len(self.periods) - 1 else self.period
         return make_observation(self.periods[period, node], seconds)
 
 
 class Simulation:
-    """A run that can be stopped at any time, to look at it and to change the window."""
+    """A run that can be stopped at any time, to inspect it and to change the window."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Simulation:
         self._time = None if timing is built_in else timing
         self._state = _new_state(layer, workloads, seed, round(period * NANO), periods)
         self._layer, self.processes = self._state.layer[0], self._state.processes  # a PROCESS for each
-        self.now = 0  # nanoseconds: up to where it has been advanced, or its last event
+        self.now = 0  # nanoseconds: the time reached, or that of the last event
         rng = np.random.default_rng([seed % 2**32, 0])
         starts = np.concatenate([workload.starts(rng) for workload in workloads])
         for process in np.argsort(starts, kind="stable"):
@@ -105,35 +105,35 @@ class Simulation:
 
     @property
     def rows(self) -> Array:
-        """What each I/O node saw in each period that has ended."""
+        """What each I/O node observed in each completed period."""
         return self._state.rows[: self._layer["rows"]]
 
     def advance(self, until: int = NEVER - 1) -> None:
-        """Go on up to a time in nanoseconds, or to the end."""
+        """Advance to a time in nanoseconds, or to the end."""
         with warnings.catch_warnings():
-            # A model of the user's own can't be kept on disk, which numba warns of.
+            # Numba warns that it cannot cache a model of the user.
             warnings.simplefilter("ignore")
             events.advance(self._choose, self._time, self._state, until)
         self.now = int(self._layer["now"]) if self.is_over else until
 
     def end_period(self, now: int) -> None:
-        """A period ends at that time (nanoseconds), even if the run has ended before; does nothing twice."""
+        """End a period at a time in nanoseconds, even after the end of the run; a second call does nothing."""
         if self._state.when[events.FROM_PERIODS] <= now:
             events.end_period(self._state, now)
 
     def set_window(self, window: int) -> None:
-        """Nanoseconds, on all I/O nodes."""
+        """Set the window of all I/O nodes, in nanoseconds."""
         for queue in self._state.queues:
             set_window(queue, window)
 
     def set_think(self, seconds: float) -> None:
-        """How long each process thinks on average from its next answer on."""
+        """Set the mean think time of each process, from its next answer on."""
         if not self._layer["thinks"]:
-            raise BadInput("think", "was 0 for all processes at the beginning and stays so")
+            raise BadInput("think", "was 0 for all processes at the start, so it cannot change")
         self.processes["think"] = round(seconds * NANO)
 
     def outcome(self) -> Outcome:
-        """After the end."""
+        """Return the outcome; call it after the end."""
         layer, processes = self._layer, self.processes
         ended = int(layer["rows"])
         events.end_period(self._state, int(layer["now"]))
@@ -151,12 +151,12 @@ class Simulation:
 def simulate_requests(
     layer: Forwarding, *workloads: Workload, seed: int = 0, period: float = 1.0, periods: int = 1000
 ) -> Outcome:
-    """Run the workloads, which begin together, to their end; the same seed gives the same run."""
+    """Run workloads that begin together to their end; the same seed gives the same run."""
     simulation = Simulation(layer, workloads, seed=seed, period=period, periods=periods)
     simulation.advance()
     if not simulation.is_over:
         name = layer.scheduler if isinstance(layer.scheduler, str) else layer.scheduler.name
-        raise PolicyError(f"{name}: leaves requests waiting for ever")
+        raise PolicyError(f"{name}: leaves requests waiting for ever; check it with check_order")
     return simulation.outcome()
 
 
@@ -214,7 +214,7 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
 
 
 def _processes(layer: Forwarding, workloads: Sequence[Workload]) -> Array:
-    """Of each workload in turn; its processes go to the I/O nodes in equal blocks, its files begin at any server."""
+    """Return the processes of all workloads, assigned to I/O nodes in equal blocks; files begin at servers in turn."""
     processes, file = [], 0
     for flow, workload in enumerate(workloads):
         rows = workload.rows(file)
@@ -228,5 +228,5 @@ def _processes(layer: Forwarding, workloads: Sequence[Workload]) -> Array:
 
 @lru_cache
 def _lognormal(sigma: float) -> Array:
-    """Quantiles of the lognormal distribution of median 1: a draw among them costs a look-up, not an exponential."""
+    """Return quantiles of the lognormal distribution with median 1: a draw is a look-up, not an exponential."""
     return np.exp([sigma * NormalDist().inv_cdf(share) for share in _MIDDLES])

@@ -1,14 +1,14 @@
-"""How long a data server takes for a request: models of servers, and how to bring your own.
+"""Server models: how long a data server takes for a request.
 
-A model is a kernel and the numbers it is given. The kernel is asked when a request begins to be served and
-answers in nanoseconds, before noise:
+A model is a kernel and its numbers. The simulator calls the kernel when the service of a request begins. The kernel
+returns nanoseconds, before noise:
 
     time(numbers, memory, now, node, file, offset, size, write, present) -> float
 
-`numbers` are the model's (floats), `memory` the server's own MEMORY whole numbers to remember things in (all -1
-at first), `now` in nanoseconds, `node` the I/O node that asks, `offset` and `size` in bytes at this server,
-`write` 0 or 1, and `present` the number of I/O nodes that have requests at the server, this one included. Your
-own model is a `ServerModel` with a kernel of that shape; it is compiled once a process, built-in ones once a machine.
+`numbers` are floats of the model. `memory` has MEMORY whole numbers that the server can use (initially -1). `now` is in
+nanoseconds, `node` is the I/O node, `offset` and `size` are bytes at this server, and `write` is 0 or 1. `present` is
+the number of I/O nodes with requests at the server, including this one. To add a model, make a `ServerModel` with such
+a kernel. It is compiled once per process; built-in models are compiled once per machine.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from forebay.model.service_time import FITTED, LAST_END, ServiceTime, service_ti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerModel:
-    """`time` with its `numbers`, for `lanes` requests at a time; `noise` is the sigma of a lognormal factor."""
+    """A kernel `time` and its `numbers`, for `lanes` requests at a time; `noise` is the sigma of a lognormal factor."""
 
     time: Array
     numbers: tuple[float, ...]
@@ -35,17 +35,16 @@ class ServerModel:
 
 
 def contended(times: ServiceTime = FITTED) -> ServerModel:
-    """Servers whose time depends on who asks and in which order."""
+    """Return servers whose time depends on the I/O nodes and the order of requests."""
     return ServerModel(time=built_in, numbers=(*times.pack().tolist(), 0.0), noise=times.sigma)
 
 
 def disk(*, apart: float = 1e9) -> ServerModel:
-    """A hard disk of 558 GB: seeks by distance, half a turn, then transfer; nothing of both if it goes on where it was.
+    """Return a hard disk of 558 GB: seek, half a turn, transfer. A sequential request needs only the transfer.
 
-    A seek takes 0.5 to 16 ms, with the square root of the distance over the capacity; files begin `apart` bytes from
-    each other.
+    A seek takes 0.5 to 16 ms, by the square root of its distance. Files begin `apart` bytes from each other.
     """
-    times = (50e-6, 0.5e-3, 16e-3, 0.5 / 120.0)  # for any request, of the shortest and the longest seek, of half a turn
+    times = (50e-6, 0.5e-3, 16e-3, 0.5 / 120.0)  # per request, shortest and longest seek, half a turn
     numbers = (1e9 / 180e6, *(1e9 * t for t in times), 558e9, apart, 1.0)
     return ServerModel(time=built_in, numbers=numbers, noise=0.1)
 
@@ -59,7 +58,7 @@ def flash(
     channels: int = 8,
     noise: float = 0.1,
 ) -> ServerModel:
-    """An SSD: `channels` requests at a time, each at `bandwidth`, all together at no more than `bus` bytes a second."""
+    """Return an SSD: `channels` requests at a time, each at `bandwidth`, together at most `bus` bytes per second."""
     numbers = (1e9 / bandwidth, 1e9 * reading, 1e9 * writing, 1e9 / bus, 2.0)
     return ServerModel(time=built_in, numbers=numbers, lanes=channels, noise=noise)
 
@@ -68,7 +67,7 @@ def flash(
 def built_in(
     numbers: Array, memory: Array, now: int, node: int, file: int, offset: int, size: int, write: int, present: int
 ) -> float:
-    """The models above; the last number tells which."""
+    """Compute the time of a built-in model; the last number selects it."""
     which = numbers[numbers.size - 1]
     if which == 0.0:
         return service_time(numbers, memory, node, file, offset, size, write, present)

@@ -1,7 +1,7 @@
-"""What I/O nodes see under each access pattern, simulated, to train and to test what recognises them.
+"""Simulated observations of I/O nodes for each access pattern, to train and test the detector.
 
-Half of the numbers of processes, sizes of requests and lengths of files are kept for testing: what is recognised only
-at the sizes it was trained on is of no use.
+Test scenarios use other process counts, request sizes and file lengths than training: a detector that works only at
+the sizes of its training data is useless.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ Example = tuple[Observation, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """From which scenarios are drawn; `rounds` are requests of each process, and so the length of files."""
+    """The sizes of scenarios; `rounds` is the number of requests per process, which sets the length of files."""
 
     processes: tuple[int, ...]
     requests: tuple[int, ...]
@@ -47,17 +47,17 @@ SCHEDULERS = ("fifo", "hbrr", "twins")
 WINDOWS = (125_000, 1_000_000, 8_000_000)
 THINKS = (0.0, 0.0, 0.001, 0.02)
 PERIODS = (0.02, 0.1, 0.5)
-"""Seconds: some of a handful of requests, some of thousands."""
-MIXED = 0.25  # of all scenarios, those in which two programs with the same pattern and different requests run
-MOST_REQUESTS = 40_000  # of a scenario: beyond that, one period is as the other
-FEWEST = 4  # requests of a period that shows any pattern
+"""Seconds: periods have from a few to thousands of requests."""
+MIXED = 0.25  # share of scenarios with two programs of the same pattern and different requests
+MOST_REQUESTS = 40_000  # of a scenario; more would only repeat similar periods
+FEWEST = 4  # requests that a period needs to show a pattern
 EACH = 6  # periods of a scenario
 
 
 def document(
     scenarios: int = 900, *, seed: int = 0, workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
 ) -> Any:
-    """A detector, trained on the given number of scenarios and tested on a third as many others, with its recipe."""
+    """Train a detector on `scenarios` scenarios and test it on a third as many others. Return it with its recipe."""
     data = list(examples(TRAINING, scenarios, seed=seed, workers=workers, progress=progress))
     others = list(
         examples(HELD_OUT, scenarios // 3, seed=seed + 1, workers=workers, progress=lambda n: progress(scenarios + n))
@@ -82,18 +82,18 @@ def document(
 def examples(
     sizes: Sizes, scenarios: int, *, seed: int, workers: Workers = 1, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Example]:
-    """Periods of so many scenarios, each pattern as often, and what they show; the same whoever simulates them."""
+    """Yield labelled periods of the scenarios, equally for each pattern; `workers` do not change the result."""
     pieces = run_pieces(workers, partial(_scenario, sizes, seed), range(scenarios), ahead=4, in_order=True)
     with closing(pieces) as simulated:
-        for number, seen in simulated:
-            if isinstance(seen, Died):
-                raise Gone(f"scenario {number}: {seen.because}")
-            yield from seen
+        for number, result in simulated:
+            if isinstance(result, Died):
+                raise Gone(f"scenario {number}: {result.because}")
+            yield from result
             progress(number + 1)
 
 
 def _scenario(sizes: Sizes, seed: int, number: int) -> list[Example]:
-    """Some periods of one scenario, drawn by its number alone, whenever they were and at any I/O node."""
+    """Return random periods of one scenario at any I/O node; only `seed` and `number` determine them."""
     pattern, rng = PATTERNS[number % len(PATTERNS)], np.random.default_rng([seed, number])
     nodes = int(rng.choice(NODES))
     processes = int(rng.choice([count for count in sizes.processes if count >= 2 * nodes]))
@@ -106,13 +106,13 @@ def _scenario(sizes: Sizes, seed: int, number: int) -> list[Example]:
     simulation.advance()
     outcome = simulation.outcome()
     every = [outcome.observe(period, node) for period in range(len(outcome.periods)) for node in range(nodes)]
-    seen = [period for period in every if period.requests >= FEWEST]
-    return [(seen[at], pattern) for at in rng.permutation(len(seen))[:EACH]]
+    busy = [period for period in every if period.requests >= FEWEST]
+    return [(busy[at], pattern) for at in rng.permutation(len(busy))[:EACH]]
 
 
 def _program(sizes: Sizes, pattern: str, processes: int, rng: Any) -> Workload:
     rounds, request = int(rng.choice(sizes.rounds)), int(rng.choice(sizes.requests))
-    # Fewer rounds, not fewer processes, where it would be too much, and whole stripes count.
+    # Limit the requests by fewer rounds, not fewer processes; every stripe of a request counts.
     pieces = max(request // (64 * KIB), 1)
     rounds = max(min(rounds, MOST_REQUESTS // (processes * pieces)), min(sizes.rounds[0], rounds))
     return Workload(

@@ -1,4 +1,4 @@
-"""What processes read and write: the patterns of MPI-IO Test, and the 144 situations of the paper."""
+"""Workloads: the access patterns of MPI-IO Test, and the 144 experiments of the paper."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -21,7 +21,7 @@ PAPER_WINDOWS = tuple(125_000 << k for k in range(7))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Processes that each have one request of `request` bytes outstanding, `total` bytes altogether."""
+    """Processes with one outstanding request of `request` bytes each, `total` bytes in all."""
 
     processes: int
     pattern: str
@@ -40,14 +40,14 @@ class Workload:
             if getattr(self, name) < 1:
                 raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
         if self.total < self.processes * self.request:
-            raise BadInput("total", "is less than one request for each process")
+            raise BadInput("total", "must be at least one request for each process")
         for name in ("think", "spread"):
             if not 0 <= getattr(self, name) <= 3600:
                 raise BadInput(name, f"must be from 0 to 3600 seconds, not {getattr(self, name):g}")
 
     @property
     def requests(self) -> int:
-        """Of each process; a last one that would not be whole is left out."""
+        """Requests of each process; an incomplete last one is left out."""
         return self.total // (self.processes * self.request)
 
     @property
@@ -55,7 +55,7 @@ class Workload:
         return self.processes if self.pattern == "file-per-process" else 1
 
     def rows(self, first_file: int = 0) -> Array:
-        """A PROCESS for each, without I/O nodes and first servers."""
+        """Return a PROCESS for each process, without its I/O node and first server."""
         rows, rank = np.zeros(self.processes, dtype=PROCESS), np.arange(self.processes)
         rows["requests"], rows["size"], rows["step"] = self.requests, self.request, self.request
         rows["write"], rows["think"] = self.operation == "write", round(self.think * 1e9)
@@ -69,12 +69,12 @@ class Workload:
         return rows
 
     def starts(self, rng: Generator) -> Array:
-        """When each process begins, in nanoseconds."""
+        """Draw when each process begins, in nanoseconds."""
         return (rng.random(self.processes) * (self.spread * 1e9)).astype(np.int64)
 
 
 class Experiment(NamedTuple):
-    """A workload through a number of I/O nodes."""
+    """A workload and a number of I/O nodes."""
 
     nodes: int
     workload: Workload
@@ -86,7 +86,7 @@ class Experiment(NamedTuple):
 
 
 def paper_experiments(total: int = PAPER_TOTAL) -> tuple[Experiment, ...]:
-    """The 144 of Bez et al. 2019, section 6."""
+    """Return the 144 experiments of Bez et al. 2019, section 6."""
     every = product(PATTERNS, OPERATIONS, PAPER_REQUESTS, PAPER_NODES, PAPER_PROCESSES)
     return tuple(
         Experiment(

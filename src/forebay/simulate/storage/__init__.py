@@ -1,1 +1,1 @@
-"""Space on a platform's disks in virtual time: what storage policies decide, and what becomes of it."""
+"""Storage policies in virtual time: decisions on disk space, and their results."""

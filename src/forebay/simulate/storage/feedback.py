@@ -1,15 +1,14 @@
-"""Jobs that do their I/O on what they were granted: a bad placement makes a job longer, and holds its space longer.
+"""Jobs that do their I/O on their granted space: a bad placement makes a job, and its grant, longer.
 
-A job computes for its own duration and does its I/O in between, in equal phases. Every part of
-its space is a flow on the part's disk and another on the disk's node, which divide their
-bandwidth among the flows on them (`sharing`); a phase ends with the last of its flows. A job that
-was refused, or whose space isn't there when it starts, does its I/O on the parallel file system,
-which is one more thing that is shared. With infinite bandwidth no I/O takes time, and everything
-is as it is without feedback.
+A job computes for its duration and does its I/O in between, in equal phases. Every part of its
+space has a flow on the part's disk and another on the disk's node. Disks and nodes divide their
+bandwidth among their flows (`sharing`), and a phase ends with its last flow. A job that was
+refused, or that finds no space when it starts, does its I/O on the parallel file system, which
+is one more shared resource. With infinite bandwidth, results are the same as without feedback.
 
-A request is decided as late as the order in which they ask allows, and booked for its duration and
-the I/O that it would do alone. The ledger learns of a job that runs longer when its time is up:
-its booking is then prolonged, each time by what the phases still to come take at the speed so far.
+Each request is decided as late as the order of arrival allows, and booked for its duration plus its
+I/O time alone. If a job still runs when its booking ends, the booking is prolonged, each time by
+the expected time of the remaining phases at the speed so far.
 """
 
 from typing import NamedTuple
@@ -30,8 +29,8 @@ JOB = np.dtype(
         ("open", np.int32),  # flows under way
         ("waiting", np.float64),  # when the I/O under way began
         ("waited", np.float64),  # I/O seconds of the phases done
-        ("from", np.float64),  # what the ledger holds for it last: from when
-        ("until", np.float64),  # and until when
+        ("from", np.float64),  # start of its latest booking
+        ("until", np.float64),  # end of its latest booking
         ("end", np.float64),
     ]
 )
@@ -43,15 +42,15 @@ class Jobs(NamedTuple):
     """All jobs and what they share: the disks, then the nodes, then the parallel file system."""
 
     jobs: Array  # a JOB for each request
-    arriving: Array  # tournament over the requests: when each starts
-    computing: Array  # and when its computing ends
-    overdue: Array  # and when what the ledger holds for it ends
+    arriving: Array  # tournament over the requests: start of each
+    computing: Array  # end of its computing
+    overdue: Array  # end of its booking
     flows: Flows
-    bandwidth: Array  # of everything shared
+    bandwidth: Array  # of every shared resource
 
 
 def jobs(ledger: Ledger, volumes: Array, pfs: float) -> Jobs:
-    """Nothing has arrived yet."""
+    """Return the initial state: no job has arrived."""
     bandwidth = np.concatenate(
         [ledger.disks["write_bandwidth"], ledger.nodes["network_bandwidth"], np.array([pfs], dtype=np.float64)]
     )
@@ -62,8 +61,8 @@ def jobs(ledger: Ledger, volumes: Array, pfs: float) -> Jobs:
 
 
 @hot_kernel
-def expect(state: Array, plan: Array, begin_at: int, end_at: int) -> None:
-    """The requests from `begin_at` to `end_at` have been decided: let them start when it is time."""
+def schedule_starts(state: Array, plan: Array, begin_at: int, end_at: int) -> None:
+    """Schedule the starts of the decided requests from `begin_at` to `end_at`."""
     arriving = state.arriving
     for request in range(begin_at, end_at):
         put(arriving, 0, arriving.size // 2, request, plan.verdicts[request].start)
@@ -71,12 +70,12 @@ def expect(state: Array, plan: Array, begin_at: int, end_at: int) -> None:
 
 @hot_kernel
 def advance(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, until: float) -> int:
-    """Let everything happen up to `until`, except what starts at that very time."""
+    """Process events up to `until`, except starts at exactly that time."""
     arriving, computing, overdue, finishing = state.arriving, state.computing, state.overdue, state.flows.finishing
     waits = computing.size // 2
     while True:
         now = min(finishing[1], min(computing[1], overdue[1]))
-        if arriving[1] < now:  # in one second ends come before starts
+        if arriving[1] < now:  # at equal times, ends come before starts
             if arriving[1] >= until:
                 return DONE
             request = first(arriving.view(np.int64), 0, waits)
@@ -121,7 +120,7 @@ def _start(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, ph
 
 @hot_kernel
 def _compute_end(job: Array, verdict: Array, ask: Array, phases: int) -> float:
-    """When the computing before the next I/O phase ends; all of it, if the job does no I/O."""
+    """Return when the computing before the next I/O phase ends; all computing, if the job does no I/O."""
     done = job.phase + 1
     whole = done == phases or job.volume == 0.0
     return verdict.start + (ask.duration if whole else ask.duration * done / phases) + job.waited  # type: ignore[no-any-return]
@@ -154,7 +153,7 @@ def _begin_flow(state: Array, which: int, request: int, size: float, now: float)
 
 @hot_kernel
 def _end_flow(state: Array, ledger: Array, use: Array, plan: Array, asks: Array, phases: int, now: float) -> None:
-    """A flow ends, with a job's last one its phase, and with its last phase the job."""
+    """End a flow; the last flow ends its phase, and the last phase ends the job."""
     request = end_flow(state.flows, now)
     job = state.jobs[request]
     job.open -= 1
@@ -183,7 +182,7 @@ def _end_job(state: Array, ledger: Array, use: Array, plan: Array, request: int,
 
 @hot_kernel
 def _prolong(state: Array, ledger: Array, plan: Array, phases: int, request: int, now: float) -> None:
-    """The job still runs when its time is up: go on booking for it."""
+    """Prolong the booking of a job that still runs when its booking ends."""
     job, verdict = state.jobs[request], plan.verdicts[request]
     so_far = (now - verdict.start) / max(job.phase, 1)
     job["from"] = now

@@ -1,7 +1,7 @@
-"""What another policy would have granted: the requests of a live service's journal, decided again in virtual time.
+"""Decides the requests of a live service's journal again in virtual time, with another policy.
 
-The machine is as it was: its disks come and go, fall silent and are drained at the same times. A grant that was given
-back before its time is held for as long as it was then. One that was granted only now is held for all of its time.
+The machine repeats its history: disks appear, vanish, fall silent and are drained at the same times. A grant that was
+released early is held as long as it was then. A grant that only the other policy gives is held for its full time.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from forebay.model.grant import Ask, State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What became of a request: "granted", "refused", or "waiting" at the end; `waited` is seconds until its start."""
+    """The fate of a request: "granted", "refused", or "waiting" at the end; `waited` is seconds until its start."""
 
     verdict: str = "waiting"
     because: str = ""
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """All requests under one policy. `waited` is the mean over those granted, in seconds."""
+    """The totals of all requests under one policy. `waited` is the mean of granted requests, in seconds."""
 
     policy: str
     granted: int
@@ -58,22 +58,22 @@ class Comparison:
 
     @property
     def changed_rows(self) -> tuple[Row, ...]:
-        """Those whom the other policy would have answered otherwise, or on other disks, or at another time."""
+        """The requests with another verdict, other disks or another start under the other policy."""
         return tuple(row for row in self.rows if replace(row.then, because="") != replace(row.now, because=""))
 
 
 Action = Callable[[Control], co.Command | None]
-"""What was asked of the service, if that is still possible with the control as it is then."""
+"""Returns the command to repeat, or None if the state of the control no longer allows it."""
 
 
 class _Past:
-    """What a journal says: what happened to the service from outside, and how each request fared."""
+    """The contents of a journal: the outside events, and the fate of each request."""
 
     def __init__(self, events: Iterable[ev.Event], policy: str | None) -> None:
         self.actions: list[tuple[float, Action]] = []
         self.asked: dict[str, ev.Asked] = {}
         self.decided: dict[str, Decided] = {}
-        self.held: dict[str, float] = {}  # seconds until it was given back
+        self.held: dict[str, float] = {}  # seconds until an early release
         self.policies: list[str] = []
         self.end = -math.inf
         self._control = Control()
@@ -90,7 +90,7 @@ class _Past:
         self.actions.append((at, lambda _: command))
 
     def _note(self, event: ev.Event) -> None:
-        """How a request fares, and what was asked of the service, by an event that is about to be applied."""
+        """Record the fate of a request and the outside actions behind an event, before it is applied."""
         self.end = max(self.end, event.at)
         judge(self.decided, event, self.asked)
         for command in self._commands(event):
@@ -111,7 +111,7 @@ class _Past:
                     self.held[event.grant] = event.at - grant.start
 
     def _commands(self, event: ev.Event) -> Iterator[co.Command]:
-        """What the event was led to by; nothing for what the service did by itself."""
+        """Yield the commands that led to an event; none if the service acted by itself."""
         match event:
             case ev.Asked():
                 yield co.Request(caller=co.SERVICE, ask=event.ask)
@@ -133,7 +133,7 @@ class _Past:
                 yield co.Silent(caller=co.SERVICE, node=event.node)
             case ev.NodeAnswered():
                 yield co.Seen(caller=co.Caller(role="agent", node=event.node), node=event.node)
-            case ev.DiskSuspended() | ev.DiskUnseen():  # whichever policy decides, nothing could be put there
+            case ev.DiskSuspended() | ev.DiskUnseen():  # no policy could use the disk
                 yield co.Drain(caller=co.SERVICE, what=event.disk)
             case ev.Drained():
                 yield co.Drain(caller=co.SERVICE, what=event.what)
@@ -145,7 +145,7 @@ class _Past:
                 yield co.ChangePolicy(caller=co.SERVICE, policy=event.policy)
 
     def _register(self, name: str) -> co.Command:
-        """The node as its agent would describe it now."""
+        """Return the registration that the node's agent sends now."""
         node, disks = self._nodes[name]
         return co.Register(
             caller=co.Caller(role="agent", node=name),
@@ -156,7 +156,7 @@ class _Past:
         )
 
     def _reopen_disk(self, key: str, *, suspended: bool = True) -> Iterator[co.Command]:
-        """What was closed because it did not work is open again, unless an administrator has drained it."""
+        """Reopen a disk that was closed because of a fault, unless an administrator has drained it."""
         disk = self._control.tables.disks.get(key)
         if disk is None or disk.drained:
             return
@@ -166,7 +166,7 @@ class _Past:
 
 
 def _extend(name: str, seconds: float, control: Control) -> co.Command | None:
-    """Extend a grant by so many seconds, wherever it ends now."""
+    """Extend a grant by `seconds` from its current end."""
     grant = control.tables.grants.get(name)
     if grant is None or not grant.end:
         return None
@@ -174,12 +174,12 @@ def _extend(name: str, seconds: float, control: Control) -> co.Command | None:
 
 
 def _withdraw(name: str, control: Control) -> co.Command | None:
-    """Who gave up waiting does so again, unless there is nothing to wait for."""
+    """Withdraw a request again, if it still waits."""
     return co.Release(caller=co.SERVICE, grant=name) if control.position(name) > 0 else None
 
 
 def judge(decided: dict[str, Decided], event: ev.Event, asked: dict[str, ev.Asked]) -> None:
-    """Note what an event decides."""
+    """Record the decision of an event."""
     if isinstance(event, ev.Asked):
         decided[event.ask.grant] = Decided()
     elif isinstance(event, ev.Granted):
@@ -197,11 +197,11 @@ def judge(decided: dict[str, Decided], event: ev.Event, asked: dict[str, ev.Aske
 def replay_journal(
     events: Iterable[ev.Event], policy: str | None = None, *, progress: Callable[[float], None] | None = None
 ) -> Comparison:
-    """A journal's requests under another policy (None: the same), beside what was decided then; progress is 0 to 1."""
+    """Compare the journal's decisions with those of another policy (None: the same). `progress` gets 0 to 1."""
     past = _Past(events, policy)
     again = _Again(past)
     for count, (at, action) in enumerate(past.actions, start=1):
-        time = max(again.now, at)  # a clock that was put back stands still here
+        time = max(again.now, at)  # a clock that was set back stands still here
         again.run_until(time)
         again.now = time
         again.do(action(again.control))
@@ -233,7 +233,7 @@ def _side(policy: str, rows: list[tuple[Ask, Decided]]) -> Side:
 
 
 class _Again:
-    """A service in virtual time, which does nothing but decide."""
+    """A service in virtual time that only decides."""
 
     def __init__(self, past: _Past) -> None:
         self.control = Control()
@@ -243,7 +243,7 @@ class _Again:
         self._releases: list[tuple[float, str]] = []
 
     def run_until(self, time: float) -> None:
-        """Let happen what happens by itself before a time."""
+        """Process everything that is due before a time."""
         while True:
             due = self.control.next_due(self.now)
             release = self._releases[0][0] if self._releases else math.inf

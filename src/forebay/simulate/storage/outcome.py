@@ -1,4 +1,4 @@
-"""What a run comes to: the measures of Monniot et al. 2023, section 4.4, and StorAlloc's own fields."""
+"""The results of a run: the measures of Monniot et al. 2023, section 4.4, and StorAlloc's fields."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,11 +20,11 @@ FULL = "its disk was full when it started"
 PART_FULL = "the disk of a part was full when it started"
 STATES = {ALLOCATED: "allocated", REFUSED: "refused", FAILED: "failed"}
 SHORTEST = 10.0  # seconds, as usual for bounded slowdowns
-NO_SPLIT_GB = 100_000  # what StorAlloc's configurations without splitting say
+NO_SPLIT_GB = 100_000  # the value in StorAlloc's configurations without splitting
 
 
 def document(run: Run) -> dict[str, Any]:
-    """All measures as JSON can say them; bytes and seconds, shares and uses from 0 to 1."""
+    """Return all measures for JSON: bytes, seconds, and shares from 0 to 1."""
     sizes, states = sizes_of(run), run.verdicts["state"]
     split = _above_threshold(run)
     allocated = int(sizes[states == ALLOCATED].sum()) if not run.rules.letter else int(run.total["put"])
@@ -86,14 +86,14 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def sizes_of(run: Run) -> Array:
-    """What each request asked for; StorAlloc rounds every part up to whole gigabytes."""
+    """Return the size of each request; StorAlloc rounds every part up to whole gigabytes."""
     if not run.rules.letter:
         return run.requests.bytes
     return np.add.reduceat(run.parts["bytes"], run.verdicts["first"]) if run.parts.size else run.requests.bytes
 
 
 def _above_threshold(run: Run) -> Array:
-    """Requests that are split; `forebay` may still find that one part is best."""
+    """Select the requests that may be split; `forebay` can still choose a single part."""
     return (run.rules.split > 0) & (run.requests.bytes > run.rules.split)
 
 
@@ -103,7 +103,7 @@ def span_of(run: Run) -> float:
 
 
 def reasons_of(run: Run) -> Array:
-    """For each request why it was not served; empty if it was."""
+    """Return why each request was not served; empty if it was."""
     states, sizes, split = run.verdicts["state"], sizes_of(run), _above_threshold(run)
     largest = max(disk.capacity for disk in run.platform.disks)
     reasons = np.full(len(run.requests), "", dtype="U48")
@@ -117,7 +117,7 @@ def reasons_of(run: Run) -> Array:
 
 
 def slowdowns(run: Run) -> Array:
-    """How much longer each job took than without any I/O, from when it asked to start; short jobs count as 10 s."""
+    """Return each job's time from its request to its end, relative to its duration without I/O (at least 10 s)."""
     return (run.ends - run.requests.start) / np.maximum(run.requests.duration, SHORTEST)
 
 
@@ -159,7 +159,7 @@ def _usage_rows(run: Run, span: float) -> tuple[list[dict[str, Any]], list[dict[
 
 
 def storalloc_fields(run: Run) -> dict[str, Any]:
-    """The fields of StorAlloc's own output file, computed as it does."""
+    """Return the fields of StorAlloc's output file, computed in the same way."""
     states, tried = run.verdicts["state"], run.verdicts["tried"]
     pieces = run.verdicts["last"] - run.verdicts["first"]
     split, granted = pieces > 1, states != REFUSED
@@ -171,7 +171,7 @@ def storalloc_fields(run: Run) -> dict[str, Any]:
     return {
         "alloc_delayed_requests_count": int(((tried > 0) & (states == ALLOCATED)).sum()),
         "alloc_split_requests_count": int((split & (states == ALLOCATED)).sum()),
-        # added as the first part is put, and not taken back when a later one doesn't fit
+        # counts from the first part on, even if a later part does not fit
         "alloc_split_requests_duration": float(seconds[split & (run.verdicts["put"] > 0)].sum()),
         "alloc_split_requests_gb": float(run.total["put_split"] // GB),
         "delayed_requests_count": int(((tried > 0) & granted).sum()),
@@ -194,7 +194,7 @@ def storalloc_fields(run: Run) -> dict[str, Any]:
         "split_threshold_gb": run.rules.split // GB or NO_SPLIT_GB,
         "tt_allocated_gb": float(run.total["put"] // GB),
         "tt_deallocated_gb": float(run.total["put"] // GB),
-        "tt_delay_time_minutes": float(60 * waited),  # seconds times 60, as it is in the original
+        "tt_delay_time_minutes": float(60 * waited),  # seconds times 60, as in the original
     }
 
 
@@ -220,15 +220,15 @@ def _storalloc_nodes(run: Run, span: float) -> Iterator[dict[str, object]]:
 
 
 def decisions(run: Run) -> Iterator[tuple[Any, ...]]:
-    """One row for each part: request, part, state, node, disk, bytes, start, end, reason."""
+    """Yield a row for each part: request, part, state, node, disk, bytes, start, end, reason."""
     where = [(node.name, index) for node in run.platform.nodes for index in range(len(node.disks))]
     reasons = reasons_of(run).tolist()
-    rest = list(zip(run.verdicts["start"].tolist(), run.ends.tolist(), reasons, strict=True))
+    times_and_reasons = list(zip(run.verdicts["start"].tolist(), run.ends.tolist(), reasons, strict=True))
     ids, sizes, disks = run.requests.ids.tolist(), run.parts["bytes"].tolist(), run.parts["disk"].tolist()
     for request, (first, last, state) in enumerate(run.verdicts[["first", "last", "state"]].tolist()):
         for part in range(first, last):
             disk = where[disks[part]] if disks[part] >= 0 else ("", "")
-            yield (ids[request], part - first, STATES[state], *disk, sizes[part], *rest[request])
+            yield (ids[request], part - first, STATES[state], *disk, sizes[part], *times_and_reasons[request])
 
 
 DECISION = ("request", "part", "state", "node", "disk", "bytes", "start", "end", "reason")

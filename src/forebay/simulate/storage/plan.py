@@ -1,4 +1,4 @@
-"""Every request decided, in the order in which they ask, each knowing what was booked before."""
+"""Decides every request in the order of arrival, each with the bookings before it."""
 
 from typing import NamedTuple
 
@@ -13,19 +13,19 @@ VERDICT = np.dtype(
     [
         ("first", np.int64),  # its parts are `parts[first:last]`
         ("last", np.int64),
-        ("start", np.float64),  # after all delays
-        ("tried", np.int64),  # how often it came again
-        ("put", np.int64),  # parts that found room when they started, those taken back at once included
+        ("start", np.float64),  # including delays
+        ("tried", np.int64),  # number of retries
+        ("put", np.int64),  # parts that found room at the start, including those removed at once
         ("state", np.int8),
-        ("roomy", np.bool_),  # refused although some disk had room for the part that was refused
+        ("roomy", np.bool_),  # refused although a disk had room for the refused part
     ]
 )
 CURSOR = np.dtype([("request", np.int64), ("tried", np.int64), *placing.PLACING])  # the next request to decide
-DONE, MORE_ROOM, MORE_PARTS, MORE_SEATS, ANSWER = range(5)  # what is needed to go on
+DONE, MORE_ROOM, MORE_PARTS, MORE_SEATS, ANSWER = range(5)  # what `decide` needs to continue
 
 
 class Plan(NamedTuple):
-    """All requests' verdicts and parts so far."""
+    """The verdicts and parts of all requests so far."""
 
     verdicts: Array
     parts: Array
@@ -45,7 +45,7 @@ def decide(
     tries: int,
     interval: float,
 ) -> int:
-    """Decide from where the plan's cursor stands up to request `until`; returns what is needed to go on, or DONE."""
+    """Decide requests from the plan's cursor up to `until`. Return what it needs to continue, or DONE."""
     cursor = plan.cursor[0]
     while cursor.request < until:
         ask = asks[cursor.request]
@@ -73,7 +73,7 @@ def decide(
             if again:
                 cursor.tried += 1
                 continue
-            pieces = placing.pieces_of(ask.bytes, split)  # that it would have had, on no disk
+            pieces = placing.pieces_of(ask.bytes, split)  # the parts that it asked for, on no disk
             for k in range(pieces):
                 part = plan.parts[cursor.parts + k]
                 part.bytes, part.disk = placing.piece_of(ask.bytes, split, k, letter), -1
@@ -89,17 +89,17 @@ def decide(
 
 @kernel
 def _window(ask: Array, delay: float, letter: bool) -> tuple[float, float, float]:
-    """Start, end and duration of what is to be booked for a request that was put off by `delay`."""
+    """Return start, end and duration of the booking for a request delayed by `delay`."""
     start = ask.start + delay
-    if letter:  # StorAlloc moves the start and leaves the end where it was
+    if letter:  # StorAlloc moves the start but not the end
         return start, ask.start + ask.booked, ask.booked
-    # What lasts no time must fit for an instant that policies can divide by; the next number after 0 is too small.
+    # A zero duration becomes an instant that policies can divide by; the smallest number after 0 is too small.
     end = max(start + ask.booked, np.nextafter(start, np.inf) if start != 0.0 else 1e-300)
     return start, end, end - start if ask.booked == 0.0 else ask.booked
 
 
 @kernel
 def _is_roomy(ledger: Array, size: int, start: float, end: float, turn: Array) -> bool:
-    """Whether some disk has room all the time, whatever the policy thinks of it."""
+    """Whether a disk has room for the whole time, regardless of the policy."""
     survey(ledger, start, end, True, turn.taken, turn.others)
     return bool((ledger.disks["capacity"] - turn.taken >= size).any())

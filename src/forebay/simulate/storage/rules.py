@@ -1,4 +1,4 @@
-"""The rules of one run, and StorAlloc's own to the letter."""
+"""The rules of a run, including exact StorAlloc rules."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ MODES: tuple[Mode, ...] = ("correct", "storalloc")
 GB = 10**9
 DAY = 86_400.0
 SPLIT = 200 * GB  # the paper's threshold
-OPTIMAL = "optimal"  # not a policy, but the bound for all of them
+OPTIMAL = "optimal"  # not a policy, but a bound for all policies
 TRIES, INTERVAL = 12, 300.0  # every 5 minutes up to an hour
 
 _MOST_PARTS = 1e8
@@ -24,7 +24,7 @@ ASK = np.dtype(
     [
         ("start", np.float64),
         ("duration", np.float64),
-        ("booked", np.float64),  # the duration that is planned with: with feedback, I/O comes on top
+        ("booked", np.float64),  # the planned duration; with feedback, it includes I/O
         ("bytes", np.int64),
         ("horizon", np.float64),  # the earliest start of this and all later requests
     ]
@@ -33,11 +33,11 @@ ASK = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Requests above `split` bytes are split (0: none is); refused ones come again `tries` times, `interval` s apart.
+    """Requests above `split` bytes are split (0: none); refused ones retry `tries` times, `interval` seconds apart.
 
-    Mode "storalloc" follows the original to the letter, its slips included (docs/fidelity.md
-    lists them): whole gigabytes, a split request's parts booked with the last one's size and never
-    unbooked, split requests never requeued, and in the replay whole days dropped from durations.
+    Mode "storalloc" reproduces the original exactly, including its errors (docs/fidelity.md lists
+    them): it rounds to whole gigabytes, books all parts of a split request with the size of the last
+    one and never unbooks them, never requeues split requests, and drops whole days from durations.
     """
 
     mode: Mode = "correct"
@@ -52,7 +52,7 @@ class Rules:
             wanted = "positive and whole GB" if self.letter else "positive"
             raise BadInput("storage.split", f"must be {wanted}, not {self.split:,} bytes")
         if self.tries < 0:
-            raise BadInput("storage.requeue.tries", f"must not be negative, not {self.tries}")
+            raise BadInput("storage.requeue.tries", f"must be 0 or more, not {self.tries}")
         if not (self.tries == 0 or 0 < self.interval < np.inf):
             raise BadInput(
                 "storage.requeue.interval", f"must be positive and finite, not {format_duration(self.interval)}"
@@ -63,25 +63,25 @@ class Rules:
         return self.mode == "storalloc"
 
     def check(self, requests: Requests) -> None:
-        """Refuse to split what would not fit into memory."""
+        """Raise an error if the parts of split requests do not fit into memory."""
         parts = float((requests.bytes / self.split).sum()) if self.split else 0.0
         if parts > _MOST_PARTS:
             raise BadInput(
-                "storage.split", f"{self.split:,} bytes make {parts:.2g} parts; at most {_MOST_PARTS:.0e} can be"
+                "storage.split", f"{self.split:,} bytes make {parts:.2g} parts; the limit is {_MOST_PARTS:.0e}"
             )
 
     def asks(self, requests: Requests, io_seconds: Array = 0.0) -> Array:
-        """The requests as ASK records, each planned to take `io_seconds` longer than its duration."""
-        asked = np.zeros(len(requests), dtype=ASK)
-        asked["start"], asked["duration"], asked["bytes"] = requests.start, requests.duration, requests.bytes
-        asked["booked"] = requests.duration + io_seconds
-        asked["horizon"] = np.minimum.accumulate(requests.start[::-1])[::-1]
-        return asked
+        """Return the requests as ASK records, planned for their duration plus `io_seconds`."""
+        asks = np.zeros(len(requests), dtype=ASK)
+        asks["start"], asks["duration"], asks["bytes"] = requests.start, requests.duration, requests.bytes
+        asks["booked"] = requests.duration + io_seconds
+        asks["horizon"] = np.minimum.accumulate(requests.start[::-1])[::-1]
+        return asks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """Jobs do their I/O in `phases`, on what they were granted or on a parallel file system of `pfs` bytes/s."""
+    """Jobs do their I/O in `phases`, on their granted space or on a parallel file system of `pfs` bytes/s."""
 
     pfs: float = 5e9
     phases: int = 10

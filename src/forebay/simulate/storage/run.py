@@ -1,4 +1,4 @@
-"""One run: requests, a platform and a policy in; what became of every request and disk out."""
+"""One run: applies a policy to requests on a platform, and records the fate of every request and disk."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.sharing import with_more_seats
 from forebay.simulate.storage import plan as planning
-from forebay.simulate.storage.feedback import advance, expect, jobs
+from forebay.simulate.storage.feedback import advance, jobs, schedule_starts
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.usage import Usage, replay, usage
 
 if TYPE_CHECKING:
     from forebay.decide.storage.optimal import Bound
 
-REQUESTS_PER_SLICE = 200_000  # between slices Ctrl-C is heard
+REQUESTS_PER_SLICE = 200_000  # Ctrl-C takes effect between slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of every request, with its VERDICT, its PARTs and its end, and of every disk and node."""
+    """The results: the VERDICT, PARTs and end of every request, and the usage of every disk and node."""
 
     platform: Platform
     requests: Requests
@@ -61,7 +61,7 @@ def run_storage(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Run:
-    """Decide every request in the order in which they ask, and let them hold what they were granted."""
+    """Decide every request in the order of arrival, and hold the granted space."""
     rules.check(requests)
     if policy.prepares:
         policy = replace(policy, decide=policy.decide(platform))
@@ -96,7 +96,7 @@ def run_storage(
 
 
 def expected_io(platform: Platform, requests: Requests, rules: Rules) -> NDArray[np.float64]:
-    """Seconds of I/O to plan with for each request: what it takes alone, on as many usual disks as it has parts."""
+    """Return the planned I/O seconds of each request: alone, with one median disk per part."""
     usual = float(np.median([disk.write_bandwidth for disk in platform.disks]))
     parts = np.ceil(requests.bytes / rules.split) if rules.split else np.ones(len(requests))
     seconds: NDArray[np.float64] = requests.volume / (np.minimum(parts, len(platform.disks)) * usual)
@@ -104,7 +104,7 @@ def expected_io(platform: Platform, requests: Requests, rules: Rules) -> NDArray
 
 
 class _Session:
-    """Requests being decided one after the other: the ledger and the plan grow on the way."""
+    """Decides requests in sequence, and enlarges the ledger and the plan when needed."""
 
     def __init__(
         self, space: Ledger, policy: Policy, rules: Rules, asks: Array, seed: int, progress: Callable[[float], None]
@@ -139,12 +139,12 @@ class _Session:
         disk = self._policy.decide(self.ledger, size, start, end, duration, self._turn)
         disks = self.ledger.disks.size
         if not isinstance(disk, int | np.integer) or not REFUSED <= disk < disks:
-            raise PolicyError(f"{self._policy.name}: answers disk {disk!r}; there are 0 to {disks - 1}, or {REFUSED}")
+            raise PolicyError(f"{self._policy.name}: returns disk {disk!r}; expected 0 to {disks - 1}, or {REFUSED}")
         return int(disk)
 
 
 def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volumes: Array) -> NDArray[np.float64]:
-    """Decide each request as late as their order allows, with all that has happened until then; returns the ends."""
+    """Decide each request as late as the order of arrival allows. Return the end of every job."""
     horizons = session.asks["horizon"]
     state = jobs(session.ledger, volumes, feedback.pfs)
     decided = 0
@@ -161,13 +161,13 @@ def _run_with_feedback(session: _Session, use: Usage, feedback: Feedback, volume
         else:
             last = int(np.searchsorted(horizons, now, side="right"))
             session.decide_until(last)
-            expect(state, session.plan, decided, last)
+            schedule_starts(state, session.plan, decided, last)
             decided = last
 
 
 def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
-    """What no policy allocates more than, by the correct rules."""
-    from forebay.decide.storage.optimal import upper_bound  # which needs SciPy
+    """Return an upper bound for all policies under the correct rules."""
+    from forebay.decide.storage.optimal import upper_bound  # needs SciPy
 
     with _quiet():
         return upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval)
@@ -175,12 +175,12 @@ def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The solver prints a line now and then, whatever it is told (HiGHS.jl issue 312)."""
+    """Discard standard output: the solver sometimes prints a line in spite of its options (HiGHS.jl issue 312)."""
     c = ctypes.CDLL(None)
     c.fflush(None)
     try:
         kept = os.dup(1)
-    except OSError:  # nobody listens
+    except OSError:  # standard output is closed
         yield
         return
     try:

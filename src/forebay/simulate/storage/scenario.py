@@ -1,4 +1,4 @@
-"""A scenario of storage: which platform, whose requests, by which rules, from the table [storage] of a TOML file."""
+"""A storage scenario: the platform, requests and rules in table [storage] of a TOML file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _SUFFIXES = (".toml", ".yml", ".yaml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageScenario:
-    """One simulation's input."""
+    """The input of a simulation."""
 
     path: Path
     platform: Platform
@@ -75,10 +75,10 @@ class _File(Table):
 
 
 def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, seed: int = 0) -> StorageScenario:
-    """The scenario in a TOML file; docs/storage.md describes the format. `changes` replace keys of [storage]."""
+    """Read a scenario from a TOML file; docs/storage.md describes the format. `changes` replace keys of [storage]."""
     document = load_toml(path)
     table = document.get("storage")
-    if isinstance(table, dict):  # switched on by the command line, a table of the file's says how
+    if isinstance(table, dict):  # if the command line switches a key on, keep the file's table with details
         table |= {k: v for k, v in (changes or {}).items() if not (v is True and isinstance(table.get(k), dict))}
     parsed = validate(path, document, _File).storage
     where = f"{path}: storage"
@@ -88,7 +88,7 @@ def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, 
     requeue = _Requeue(tries=0) if parsed.requeue is False else _Requeue() if parsed.requeue is True else parsed.requeue
     feedback = parsed.feedback if isinstance(parsed.feedback, _Feedback) else _Feedback() if parsed.feedback else None
     if feedback and parsed.as_ == "storalloc":
-        raise BadInput(f"{where}.feedback", "goes with as = 'correct' only: StorAlloc has none")
+        raise BadInput(f"{where}.feedback", "needs as = 'correct': StorAlloc has no feedback")
     try:
         volume_per_processor(parsed.swf_volume)
     except BadInput as error:
@@ -110,26 +110,26 @@ def read_storage_scenario(path: Path, changes: dict[str, Any] | None = None, *, 
 
 
 def find_platform(name: str, folder: Path, where: str) -> Platform:
-    """One of the paper's platforms by name, or the one in a file."""
+    """Return a platform of the paper by name, or read one from a file."""
     if name.endswith(_SUFFIXES):
         return read_platform(folder / name)
     if name not in NAMES:
-        raise BadInput(where, f"no platform {name!r}; give a file (.toml, .yml) or one of: {', '.join(NAMES)}")
+        raise BadInput(where, f"unknown platform {name!r}; give a file (.toml, .yml) or one of: {', '.join(NAMES)}")
     return reference_platform(name)
 
 
 def find_requests(
     names: str | Sequence[str], folder: Path, where: str = "requests", *, seed: int = 0, swf_volume: str | None = None
 ) -> Requests:
-    """The requests in a file or two, of a history's jobs (`history[:DB]`), or drawn like Theta's (`theta-2020[:N]`)."""
-    named_ = [names] if isinstance(names, str) else list(names)
-    if not any(named_):
-        raise BadInput(where, f"names no file, nor {THETA!r} or {HISTORY!r}")
-    drawn, _, count = named_[0].partition(":")
-    if drawn == THETA and len(named_) == 1:
+    """Read requests from one or two files or a history (`history[:DB]`), or draw them (`theta-2020[:N]`)."""
+    sources = [names] if isinstance(names, str) else list(names)
+    if not any(sources):
+        raise BadInput(where, f"is empty; name a file, {THETA!r} or {HISTORY!r}")
+    drawn, _, count = sources[0].partition(":")
+    if drawn == THETA and len(sources) == 1:
         if count and not (count.isdecimal() and len(count) <= 9 and 1 <= int(count) <= 10**8):
-            raise BadInput(where, f"{named_[0]!r}: the number must be whole, from 1 to 100,000,000")
+            raise BadInput(where, f"{sources[0]!r}: the number must be a whole number from 1 to 100,000,000")
         return theta_2020(np.random.default_rng(seed), **({"requests": int(count)} if count else {}))
-    if drawn == HISTORY and len(named_) == 1:
+    if drawn == HISTORY and len(sources) == 1:
         return requests_of_history(count or None)
-    return read_requests([folder / name for name in named_], swf_volume=swf_volume)
+    return read_requests([folder / name for name in sources], swf_volume=swf_volume)

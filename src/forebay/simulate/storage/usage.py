@@ -1,4 +1,4 @@
-"""The decided grants in the order of time: who holds which space when, and whose space isn't there."""
+"""The grants in the order of time: which space each holds, and which grants find no space."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ USE = np.dtype(
     [
         ("level", np.int64),  # bytes held now
         ("live", np.int64),  # allocations now
-        ("since", np.float64),  # as of when
+        ("since", np.float64),  # the time of the last change
         ("most_bytes", np.int64),
         ("most_live", np.int64),
         ("use_seconds", np.float64),  # integral of level / capacity
@@ -22,16 +22,16 @@ TOTAL = np.dtype(
     [
         ("live", np.int64),
         ("most_live", np.int64),
-        ("put", np.int64),  # bytes ever put on a disk, those that were taken back at once included
-        ("put_split", np.int64),  # of those, of split requests
-        ("first", np.float64),  # the first start of all
-        ("last", np.float64),  # the last end of all
+        ("put", np.int64),  # bytes ever put on a disk, including those removed at once
+        ("put_split", np.int64),  # of these, bytes of split requests
+        ("first", np.float64),  # the earliest start
+        ("last", np.float64),  # the latest end
     ]
 )
 
 
 class Usage(NamedTuple):
-    """What every disk and node went through, and all of them together."""
+    """The usage of every disk and node, and the totals."""
 
     disks: Array
     nodes: Array
@@ -47,7 +47,7 @@ def usage(ledger: Array) -> Usage:
 
 @hot_kernel
 def _change(record: Array, now: float, size: int, live: int, capacity: float) -> None:
-    """Let the time until `now` go by, then hold `size` bytes and `live` allocations more."""
+    """Account for the time until `now`, then add `size` bytes and `live` allocations."""
     passed = now - record.since
     record.use_seconds += passed * (record.level / capacity)
     record.live_seconds += passed * record.live
@@ -60,7 +60,7 @@ def _change(record: Array, now: float, size: int, live: int, capacity: float) ->
 
 @hot_kernel
 def _hold(ledger: Array, use: Array, part: Array, now: float, live: int) -> None:
-    """Put a part on its disk (`live` is 1), or take it away (-1)."""
+    """Put a part on its disk (`live` is 1) or remove it (-1)."""
     disk, total = ledger.disks[part.disk], use.total[0]
     _change(use.disks[part.disk], now, live * part.bytes, live, disk.capacity)
     _change(use.nodes[disk.node], now, live * part.bytes, live, ledger.nodes[disk.node].capacity)
@@ -70,7 +70,7 @@ def _hold(ledger: Array, use: Array, part: Array, now: float, live: int) -> None
 
 @hot_kernel
 def fits(ledger: Array, use: Array, parts: Array) -> bool:
-    """Whether all of a request's parts fit at once; several may be on one disk."""
+    """Whether all parts of a request fit together; several may be on one disk."""
     fitting = 0
     for part in parts:
         level = use.disks[part.disk].level + part.bytes
@@ -85,7 +85,7 @@ def fits(ledger: Array, use: Array, parts: Array) -> bool:
 
 @hot_kernel
 def begin(ledger: Array, use: Array, parts: Array, now: float, letter: bool) -> int:
-    """All parts of a request or none; returns how many were put, those included that StorAlloc takes back."""
+    """Put all parts of a request on disks, or none. Return how many were put, even if StorAlloc removes them."""
     total = use.total[0]
     total.first = min(total.first, now)
     if not letter and not fits(ledger, use, parts):
@@ -112,7 +112,7 @@ def finish(ledger: Array, use: Array, parts: Array, now: float) -> None:
 
 @hot_kernel
 def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Array, ends: Array, letter: bool) -> None:
-    """Hold every granted request's space from its start to its end; ends come before starts, but not in StorAlloc."""
+    """Hold the space of every granted request from start to end. Ends come before starts, except in StorAlloc."""
     verdicts, parts = plan.verdicts, plan.parts
     started = 0
     for leaving in by_end:
@@ -127,7 +127,7 @@ def replay(ledger: Array, use: Array, plan: Array, by_start: Array, by_end: Arra
         gone = verdicts[leaving]
         if gone.state == ALLOCATED and (letter or gone.start < end):
             finish(ledger, use, parts[gone.first : gone.last], end)
-    for k in range(started, by_start.size):  # who comes as the last leaves, for no time at all
+    for k in range(started, by_start.size):  # requests of zero duration that start as the last one ends
         _arrive(ledger, use, verdicts[by_start[k]], parts, ends[by_start[k]], letter)
 
 

@@ -1,1 +1,1 @@
-"""How fast applications write files that are striped over targets: a model of two machines, run by run."""
+"""A model of two machines: how fast applications write striped files, run by run."""

@@ -1,4 +1,4 @@
-"""The first runs of an application under a policy: what it sees, what it answers, what comes of it."""
+"""The first runs of an application under a policy: its view, its answer and the result."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ from forebay.simulate.striping.flows import throughput
 from forebay.simulate.striping.machine import GB, Machine, Program
 
 Decide = Callable[[StripeView], Striping]
-_FREE = 256 * 10**9  # bytes on every target: space is no matter here
+_FREE = 256 * 10**9  # bytes on every target; space does not matter here
 OTHERS = (
     Program(name="climate", block=8 * MIB, process_bytes=GB, shared=True),
     Program(name="checkpoints", block=4 * MIB, process_bytes=GB),
     Program(name="statistics", block=MIB, process_bytes=GB // 4, shared=True, aligned=False),
 )
-SIZES = (MIB, 8 * MIB, 16 * MIB)  # the three that are used most (Kim et al. 2022, Table 3)
+SIZES = (MIB, 8 * MIB, 16 * MIB)  # the most common ones (Kim et al. 2022, Table 3)
 RUNS = 3  # of each application with each layout
 _throughput = lru_cache(maxsize=20_000)(throughput)
 
 
 class Case(NamedTuple):
-    """An application with so many processes on a machine, beside `others`: endless flows on each target."""
+    """An application with `processes` on a machine, beside `others`: endless flows on each target."""
 
     machine: Machine
     program: Program
@@ -39,13 +39,13 @@ class Case(NamedTuple):
     def throughput(self, layout: Layout, others: tuple[int, ...] = ()) -> float:
         """Bytes per second without noise."""
         beside = others or self.others
-        # Where nobody else is, all first targets are alike.
+        # Without other users, all first targets are equivalent.
         layout = layout if any(beside) else replace(layout, start=0)
         return _throughput(self.machine, self.program, self.processes, layout, beside or None)
 
 
 class Weather(NamedTuple):
-    """What chance does to a run: throughput, the policy, where a file begins that may begin anywhere, and others."""
+    """The random part of a run: noise of the throughput, the policy's chance, the first target if free, and others."""
 
     factor: float
     chance: float
@@ -54,7 +54,7 @@ class Weather(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One run: what was decided, where it began, its bytes per second without noise, and those that were measured."""
+    """One run: the decision, the first target, and bytes per second without noise and as measured."""
 
     striping: Striping
     first: int
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
 
 def weather(case: Case, runs: int, noise: float, rng: Generator) -> list[Weather]:
-    """The same for every policy. `noise` is the coefficient of variation of the throughput."""
+    """Draw the weather of all runs, for every policy. `noise` is the coefficient of variation of the throughput."""
     targets, background = case.machine.targets, case.machine.background
     always = case.others or (0,) * targets
     skies = []
@@ -74,18 +74,18 @@ def weather(case: Case, runs: int, noise: float, rng: Generator) -> list[Weather
 
 
 def noisy(noise: float, count: int, rng: Generator) -> NDArray[np.float64]:
-    """Log-normal factors with mean 1 and coefficient of variation `noise`."""
+    """Draw log-normal factors with mean 1 and coefficient of variation `noise`."""
     sigma = np.sqrt(np.log1p(noise**2))
     factors: NDArray[np.float64] = np.exp(sigma * rng.standard_normal(count) - sigma**2 / 2)
     return factors
 
 
 def first_runs(case: Case, decide: Decide, peers: Sequence[Peers], skies: Sequence[Weather]) -> Iterator[Outcome]:
-    """Run after run; the policy sees what was measured before, and which targets others use now."""
+    """Yield run after run; the policy sees earlier measurements, and which targets others use now."""
     machine, program, processes = case.machine, case.program, case.processes
     past: tuple[Past, ...] = ()
     for number, sky in enumerate(skies, start=1):
-        # All processes take part in collective I/O too; that only some of them write is the library's doing.
+        # In collective I/O, all processes take part, although the library lets only some of them write.
         view = StripeView(
             application=program.name,
             processes=processes,
@@ -100,7 +100,7 @@ def first_runs(case: Case, decide: Decide, peers: Sequence[Peers], skies: Sequen
         striping = decide(view)
         layout = striping.layout
         if layout.count > machine.targets or layout.start >= machine.targets:
-            raise PolicyError(f"{layout} does not fit on the {machine.targets} targets there are")
+            raise PolicyError(f"{layout} does not fit on {machine.targets} targets")
         layout = layout if layout.start != ANY else replace(layout, start=sky.first)
         expected = case.throughput(layout, sky.others)
         measured = expected * sky.factor
@@ -126,7 +126,7 @@ def _targets(machine: Machine, others: tuple[int, ...]) -> tuple[Target, ...]:
 
 
 def peers_of(machine: Machine, processes: int, noise: float, rng: Generator) -> tuple[Peers, ...]:
-    """Three other applications that tried counts of 1, 4, 16 ... targets with three stripe sizes."""
+    """Return three other applications that tried 1, 4, 16 ... stripes of three sizes."""
     counts = [4**k for k in range(machine.targets.bit_length()) if 4**k <= machine.targets]
     peers = []
     for program, count, size in product(OTHERS, counts, SIZES):

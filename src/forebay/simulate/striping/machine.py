@@ -1,4 +1,4 @@
-"""The two machines of Kim et al. 2022, section 5, as numbers; docs/fidelity.md says where each comes from."""
+"""The two machines of Kim et al. 2022, section 5, as numbers; docs/fidelity.md has their sources."""
 
 import math
 from dataclasses import dataclass, fields, replace
@@ -8,32 +8,32 @@ from forebay.model.layout import MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A Lustre file system and its clients, all targets and all nodes alike; bytes, seconds and bytes per second."""
+    """A Lustre file system and its clients; targets are equal, and so are nodes. Bytes, seconds, bytes per second."""
 
     name: str
     targets: int
     target_bandwidth: float  # sequential writes of any length
-    random_share: float = 0.7  # of random writes in sequential ones, on the target and in the client
-    process_bandwidth: float = 948e6  # what one process gets through the client
-    node_bandwidth: float = 2.5e9  # what one client node gets into the network
+    random_share: float = 0.7  # speed of random writes relative to sequential ones, at target and client
+    process_bandwidth: float = 948e6  # of one process through the client
+    node_bandwidth: float = 2.5e9  # of one client node into the network
     processes_per_node: int
-    aggregator_per_target: bool = False  # in collective I/O; else one for each node
-    pack_bandwidth: float = 3e9  # of one process that packs data for the aggregators
+    aggregator_per_target: bool = False  # in collective I/O; otherwise one per node
+    pack_bandwidth: float = 3e9  # of one process packing data for the aggregators
     rpc_bytes: float = 4 * MIB  # the largest
-    rpc_seconds: float = 1e-4  # that each costs the target
-    client_seconds: float = 1e-4  # that each costs the client node
-    lock_seconds: float = 2.8e-3  # to take the lock on a part of an object from another node
-    round_seconds: float = 5e-5  # to agree on a round of collective I/O, for each doubling of the processes
+    rpc_seconds: float = 1e-4  # cost of each at the target
+    client_seconds: float = 1e-4  # cost of each at the client node
+    lock_seconds: float = 2.8e-3  # to take the lock on an extent from another node
+    round_seconds: float = 5e-5  # to agree on a round of collective I/O, per doubling of the processes
     call_seconds: float = 1e-3  # of the I/O library for each call
-    dirty_bytes: float = 32 * MIB  # that a client keeps for each target
+    dirty_bytes: float = 32 * MIB  # that a client caches per target
     noise: float  # coefficient of variation from run to run
-    background: float = 0.0  # share of the targets that somebody else uses at any time
+    background: float = 0.0  # share of the targets in use by others at any time
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{field.name} must not be negative and must be finite, not {value:g}")
+                raise ValueError(f"{field.name} must be finite and not negative, not {value:g}")
         for name in ("targets", "target_bandwidth", "process_bandwidth", "node_bandwidth", "processes_per_node"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name):g}")
@@ -41,7 +41,7 @@ class Machine:
             raise ValueError(f"random_share must be above 0 and at most 1, not {self.random_share:g}")
 
     def nodes(self, processes: int) -> int:
-        """How many client nodes so many processes take."""
+        """Return how many client nodes the processes need."""
         return -(-processes // self.processes_per_node)
 
 
@@ -59,16 +59,16 @@ CORI = Machine(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """An application's I/O: `block` bytes of every process at a time, one file each or all into one `shared` file."""
+    """An application's I/O: every process writes `block` bytes at a time, to its own file or to one `shared` file."""
 
     name: str
     block: int
     shared: bool = False
     collective: bool = False
     random: bool = False
-    aligned: bool = True  # blocks begin and end where stripes of a power of two do
-    process_bytes: int = 0  # that each process writes
-    total_bytes: int = 0  # or all together
+    aligned: bool = True  # blocks begin and end at stripe boundaries
+    process_bytes: int = 0  # of each process
+    total_bytes: int = 0  # of all processes together
 
     def __post_init__(self) -> None:
         if self.block < 1 or (self.process_bytes < 1) == (self.total_bytes < 1):
@@ -77,7 +77,7 @@ class Program:
             raise ValueError(f"{self.name}: collective I/O needs a shared file")
 
     def volume(self, processes: int) -> int:
-        """What a run writes in all."""
+        """Return the bytes that a run writes in total."""
         return self.total_bytes or self.process_bytes * processes
 
     def files(self, processes: int) -> int:
@@ -87,7 +87,7 @@ class Program:
 GB = 10**9
 FIO_SEQUENTIAL = Program(name="FIO sequential", block=MIB, total_bytes=8 * GB)
 FIO_RANDOM = Program(name="FIO random", block=MIB, total_bytes=8 * GB, random=True)
-# 8 variables of 8 Mi particles of 4 bytes each (what the kernel writes unless told otherwise), a call for each.
+# 8 variables of 8 Mi particles of 4 bytes each (the default of the kernel), a call for each.
 VPIC = Program(name="VPIC-IO", block=32 * MIB, process_bytes=256 * MIB, shared=True, collective=True)
 # Assumed, as the kernel takes its grid as input: 25 levels of 81,920 cells of 4 bytes, 38 variables.
 GCRM = Program(
