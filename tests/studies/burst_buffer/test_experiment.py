@@ -334,7 +334,7 @@ BLOCK = '[[grid]]\nplatforms = ["8TB/1N1D"]\npolicies = ["random"]\n'
         (BLOCK + "requeue = []", "grid[0].requeue: must not be empty"),
         (BLOCK.replace('["random"]', "[]"), "grid[0].policies: must not be empty"),
         (BLOCK.replace('["8TB/1N1D"]', "[]"), "grid[0].platforms: must not be empty"),
-        (BLOCK + BLOCK.replace("8TB", "9TB"), "grid[1].platforms: no platform '9TB/1N1D'; give a file"),
+        (BLOCK + BLOCK.replace("8TB", "9TB"), "grid[1].platforms: unknown platform '9TB/1N1D'; give a file"),
         (BLOCK.replace("random", "rondam"), "grid[0].policies: no storage policy 'rondam'; did you mean 'random'?"),
         (BLOCK.replace("random", "all"), "grid[0].policies: no storage policy 'all'; "),
         (BLOCK.replace('["random"]', '"random"'), "grid[0].policies: input should be a valid list, not 'random'"),
