@@ -45,12 +45,7 @@ def check_tuner(policy: Policy, *, learns: bool = True) -> None:
     if HALF_LIFE in policy.options:
         forgetful = replace(policy, options={**policy.options, HALF_LIFE: 20.0})
         for lesson in _changing_lessons():
-            _expect(
-                forgetful,
-                lesson,
-                lesson.arms - 1,
-                "with half_life=20, does not adapt when another arm becomes the best",
-            )
+            _expect(forgetful, lesson, lesson.arms - 1, "with half_life=20, does not adapt to a new best arm")
 
 
 def _expect(policy: Policy, lesson: _Lesson, best: int, what: str) -> None:
