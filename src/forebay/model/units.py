@@ -68,6 +68,17 @@ def format_size(size: float) -> str:
     return _add_prefix(size) + "B"
 
 
+def format_binary(size: int) -> str:
+    """
+    >>> format_binary(4 << 20), format_binary(65536), format_binary(1000)
+    ('4 MiB', '64 KiB', '1000 B')
+    """
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
 def format_bandwidth(bandwidth: float) -> str:
     """
     >>> format_bandwidth(2_500_000_000)

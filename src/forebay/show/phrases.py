@@ -19,17 +19,6 @@ def size(number: int) -> str:
     return shorten(format_size(number))
 
 
-def format_binary(size: int) -> str:
-    """
-    >>> format_binary(4 << 20), format_binary(65536), format_binary(1000)
-    ('4 MiB', '64 KiB', '1000 B')
-    """
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"
-
-
 def shorten(text: str) -> str:
     """
     >>> shorten("10.00 GB/s"), shorten("2.50 TB")

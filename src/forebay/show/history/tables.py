@@ -8,12 +8,11 @@ import typer
 from forebay.history.run_fields import SIZE_BINS, WholeRun
 from forebay.history.store.totals import AppSums
 from forebay.model.layout import ANY
-from forebay.model.units import format_bandwidth, format_size, plural
+from forebay.model.units import format_bandwidth, format_binary, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.history.documents import UNKNOWN, Top, format_time
 from forebay.show.output import Document, print_rows, print_table, ranges
-from forebay.show.phrases import format_binary
 
 _MOST_OSTS = 40
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from forebay.model.layout import KIB, MIB
-from forebay.model.units import format_size, plural
-from forebay.show.phrases import format_binary, join_names
+from forebay.model.units import format_binary, format_size, plural
+from forebay.show.phrases import join_names
 from forebay.show.report import Details, Report, Section
 from forebay.show.rows import Record, distinct, records, select
 from forebay.studies.request_windows import results as study

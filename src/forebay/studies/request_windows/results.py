@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from forebay.history.toml import load_toml
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
-from forebay.model.units import plural
+from forebay.model.units import format_binary, plural
 from forebay.profile.request_watch import TALLY
-from forebay.show.phrases import format_binary
 from forebay.show.rows import Floats, Rows, distinct, read_columns, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment, Workload
