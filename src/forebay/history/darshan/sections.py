@@ -228,13 +228,15 @@ class Sections:
         [file] = struct.unpack_from(f"{self._header.order}Q", buffer, at)
         return file, bytes(buffer[begin:end]), after
 
-    def check_records(self, module: Module) -> None:
-        """Check that a module's section holds whole records of the right size, before the library reads them."""
+    def check_records(self, module: Module) -> int:
+        """Check that a module's section holds whole records of the right size, before the library reads them; return
+        their number."""
         size = self._record_size(module)
         length = sum(map(len, self._pieces(self._header.module(module.number), module.name)))
         if length % size:
             what = f"its {module.name} section has {length:,} bytes, not a multiple of the record size {size}"
             raise self.damage(what)
+        return length // size
 
     def layouts(self, module: Module) -> Iterator[FileLayout]:
         tail_length, parse = (self._tail_1, self._layout_1) if module.version == 1 else (self._tail_2, self._layout_2)

@@ -1,0 +1,172 @@
+"""The records of one Darshan log, file by file and process by process, reduced to what findings need.
+
+A record of Darshan's POSIX module has 704 bytes, one of `USE` has 168.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.darshan.log import BINS, Chunk, Job, Log, counter_columns, open_log
+from forebay.history.darshan.ost_usage import mounts_of
+from forebay.history.darshan.plausibility import check_chunk
+from forebay.history.darshan.request_statistics import STREAMS, count_orders
+from forebay.history.darshan.sections import FileLayout, Module, UnreadableSection
+
+Uses = NDArray[np.void]
+SMALL = 512 << 10
+"""Requests of fewer bytes are counted as small."""
+# Fields with two elements have one for reads and one for writes.
+USE = np.dtype(
+    [
+        ("id", "u8"),
+        ("rank", "i4"),  # -1 if Darshan merged the records of all processes
+        ("opens", "i4"),
+        ("stats", "i4"),
+        ("syncs", "i4"),
+        ("alignment", "i4"),  # of the file system, in bytes
+        ("unaligned", "i8"),  # requests that don't begin at a multiple of it
+        ("requests", "i8", 2),
+        ("small", "i8", 2),
+        ("common_size", "i8"),  # of most requests; 0 if unknown
+        ("bytes", "i8", 2),
+        ("extent", "i8", 2),  # the file was used up to here
+        ("contiguous", "i8", 2),  # requests that begin where the last one ended
+        ("jumps", "i8", 2),  # requests that begin elsewhere, without a stride that recurs
+        ("seconds", "f4", 2),  # summed over processes, like the next
+        ("meta_seconds", "f4"),
+        ("begin", "f4", 2),  # seconds of the run when the first one began
+        ("rank_bytes", "i8", 2),  # of the fastest and of the slowest process
+    ]
+)
+CALL = np.dtype([("id", "u8"), ("rank", "i4"), ("collective", "i8", 2), ("independent", "i8", 2), ("bytes", "i8", 2)])
+"""Calls of MPI-IO."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FileRecords:
+    """One log. `posix` and `stdio` are arrays of `USE` (of standard streams, `stdio` has none), `calls` of `CALL`."""
+
+    path: Path
+    job: Job
+    modules: dict[str, Module]
+    posix: Uses = field(default_factory=lambda: np.zeros(0, dtype=USE))
+    stdio: Uses = field(default_factory=lambda: np.zeros(0, dtype=USE))
+    calls: Uses = field(default_factory=lambda: np.zeros(0, dtype=CALL))
+    mounts: dict[str, str] = field(default_factory=dict)
+    layouts: list[FileLayout] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    """What could not be read, in words."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether Darshan ran out of memory and left records out."""
+        return any(self.modules[name].partial for name in ("POSIX", "MPI-IO", "STDIO") if name in self.modules)
+
+    def names(self, ids: set[int]) -> dict[int, str]:
+        """The names of these files, as far as the log has them."""
+        names: dict[int, str] = {}
+        with open_log(self.path) as log:
+            try:
+                for file, name in log.sections.names():
+                    if file in ids:
+                        names[file] = name.decode("utf-8", "backslashreplace")
+            except UnreadableSection:
+                pass
+        return names
+
+
+def read_file_records(path: Path) -> FileRecords:
+    """Read one log; raises `UnreadableLog` if that is not possible."""
+    with open_log(path) as log:
+        modules, unknown = log.modules()
+        records = FileRecords(path=path, job=log.job(), modules=modules)
+        records.unreadable += [f"has records of the unknown module number {number}" for number in unknown]
+        records.mounts = mounts_of(log.sections.job()[1])
+        for name, kind in (("POSIX", USE), ("STDIO", USE), ("MPI-IO", CALL)):
+            if name in modules:
+                try:
+                    table = _read_table(str(path), log, modules[name], records.job, kind)
+                except UnreadableSection as error:
+                    records.unreadable.append(error.reason)
+                    continue
+                setattr(records, {"POSIX": "posix", "STDIO": "stdio"}.get(name, "calls"), table)
+        if "LUSTRE" in modules:
+            try:
+                records.layouts = list(log.sections.layouts(modules["LUSTRE"]))
+            except UnreadableSection as error:
+                records.unreadable.append(error.reason)
+    records.stdio = records.stdio[~np.isin(records.stdio["id"], STREAMS)]
+    return records
+
+
+def _read_table(path: str, log: Log, module: Module, job: Job, kind: np.dtype[Any]) -> Uses:
+    table = np.zeros(log.sections.check_records(module), dtype=kind)
+    end = 0
+    for chunk in log.records(module):
+        check_chunk(path, module.name, job, chunk)
+        rows = table[end : end + len(chunk)]
+        rows["id"], rows["rank"] = chunk["id"], chunk["rank"]
+        (_fill_calls if kind is CALL else _fill_uses)(rows, module.name, job.nprocs, chunk)
+        end += len(chunk)
+    return table[:end]
+
+
+class _Counters:
+    """Counters of a chunk by name: a column for each, 0 if unknown."""
+
+    def __init__(self, name: str, chunk: Chunk) -> None:
+        self._columns, self._chunk = counter_columns(name), chunk
+
+    def __call__(self, *names: str) -> Any:
+        kind = "fcounters" if names[0].startswith("F_") else "counters"
+        at = [self._columns.get(name) for name in names]
+        table = self._chunk[kind]
+        columns = [np.zeros(len(table), table.dtype) if i is None else np.maximum(table[:, i], 0) for i in at]
+        return np.column_stack(columns) if len(columns) > 1 else columns[0]
+
+
+def _fill_uses(rows: Uses, name: str, nprocs: int, chunk: Chunk) -> None:
+    get = _Counters(name, chunk)
+    rows["opens"], rows["stats"] = get("OPENS"), get("STATS")
+    rows["syncs"] = get("FSYNCS") + get("FDSYNCS")
+    rows["alignment"], rows["unaligned"] = get("FILE_ALIGNMENT"), get("FILE_NOT_ALIGNED")
+    rows["requests"] = get("READS", "WRITES")
+    rows["bytes"] = get("BYTES_READ", "BYTES_WRITTEN")
+    used = rows["bytes"] > 0
+    rows["extent"] = np.where(used, get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, 0)
+    rows["seconds"], rows["meta_seconds"] = get("F_READ_TIME", "F_WRITE_TIME"), get("F_META_TIME")
+    rows["begin"] = get("F_READ_START_TIMESTAMP", "F_WRITE_START_TIMESTAMP")
+    rows["rank_bytes"] = get("FASTEST_RANK_BYTES", "SLOWEST_RANK_BYTES")
+    if name == "POSIX":
+        _fill_sizes_and_order(rows, nprocs, get)
+    else:  # the C library's buffer hides the order, and its mean request is all that is known of sizes
+        mean = rows["bytes"] // np.maximum(rows["requests"], 1)
+        rows["small"] = np.where(mean < SMALL, rows["requests"], 0)
+
+
+def _fill_sizes_and_order(rows: Uses, nprocs: int, get: _Counters) -> None:
+    # Darshan counts exactly 1 MiB as 100 KiB to 1 MiB; the commonest sizes show such requests.
+    sizes, counts = (get(*(f"ACCESS{i}_{what}" for i in range(1, 5))) for what in ("ACCESS", "COUNT"))
+    large = np.where((sizes >= SMALL) & (sizes <= 1 << 20), counts, 0).sum(axis=1)
+    for i, verb in enumerate(("READ", "WRITE")):
+        bins = get(*(f"SIZE_{verb}_{bin}" for bin in BINS[:5]))
+        rows["small"][:, i] = bins[:, :4].sum(axis=1) + np.maximum(bins[:, 4] - large, 0)
+    rows["common_size"] = np.take_along_axis(sizes, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
+    requests = rows["requests"].T.copy()
+    in_order = np.minimum(get("SEQ_READS", "SEQ_WRITES").T, requests)
+    consecutive = np.minimum(get("CONSEC_READS", "CONSEC_WRITES").T, in_order)
+    opens = np.maximum(np.where(rows["rank"] < 0, nprocs, 1), rows["opens"])
+    strides = get(*(f"STRIDE{i}_COUNT" for i in range(1, 5))).T
+    kinds = count_orders(requests, in_order, consecutive, np.minimum(opens, requests), strides)
+    rows["contiguous"], rows["jumps"] = kinds[:, 0].T, kinds[:, 2:].sum(axis=1).T
+
+
+def _fill_calls(rows: Uses, name: str, _: int, chunk: Chunk) -> None:
+    get = _Counters(name, chunk)
+    rows["bytes"] = get("BYTES_READ", "BYTES_WRITTEN")
+    for field_name, kinds in (("collective", ("COLL", "SPLIT")), ("independent", ("INDEP", "NB"))):
+        rows[field_name] = sum(get(f"{kind}_READS", f"{kind}_WRITES") for kind in kinds)
