@@ -4,9 +4,11 @@ The counters are kept as the runtime of Darshan 3.5 keeps them (POSIX_RECORD_REA
 `posix_record_reduction_op` in darshan-posix.c): `test_requests.py` compares some with what real runs of IOR left.
 """
 
-from collections import Counter
+import struct
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from forebay.history.darshan.log import BINS, _record, counter_names
 from forebay.history.darshan.request_statistics import _BOUNDS, STREAMS
-from support.darshan_logs import MPIIO, POSIX, Parts, wheel_log
+from support.darshan_logs import LUSTRE, MPIIO, POSIX, Parts, wheel_log
 
 STDIO = 8  # in format 3.21
 STDOUT = STREAMS[1]
@@ -29,10 +31,17 @@ class Handle:
     sizes: Counter[int] = field(default_factory=Counter)
     strides: Counter[int] = field(default_factory=Counter)
     last: dict[str, int] = field(default_factory=lambda: {"READ": 0, "WRITE": 0})
+    alignment: int = 0
+    """Of the file system; unknown if 0."""
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By the names of Darshan's times; none: all records have the same."""
 
     def open(self) -> None:
         self.counts["OPENS"] += 1
         self.last = {"READ": 0, "WRITE": 0}
+
+    def stat(self) -> None:
+        self.counts["STATS"] += 1
 
     def read(self, offset: int, size: int) -> None:
         self._move("READ", "READ", offset, size)
@@ -49,6 +58,7 @@ class Handle:
         self.counts[f"MAX_BYTE_{done}"] = max(self.counts[f"MAX_BYTE_{done}"], offset + size - 1)
         self.counts[f"BYTES_{done}"] += size
         self.counts[f"{verb}S"] += 1
+        self.counts["FILE_NOT_ALIGNED"] += bool(self.alignment and offset % self.alignment)
         self.counts[f"SIZE_{verb}_{BINS[int(np.searchsorted(_BOUNDS, size))]}"] += 1
         for seen, value in ((self.sizes, size), (self.strides, stride)):
             if value and (value in seen or len(seen) < 32):
@@ -78,6 +88,7 @@ def _posix_record(file: int, rank: int, handles: Iterable[Handle]) -> np.ndarray
     sizes: Counter[int] = Counter()
     strides: Counter[int] = Counter()
     largest: dict[str, int] = {}
+    handles = list(handles)
     for handle in handles:
         for name, value in handle.counts.items():
             if name.startswith("MAX_"):
@@ -89,8 +100,15 @@ def _posix_record(file: int, rank: int, handles: Iterable[Handle]) -> np.ndarray
     for kind, seen in (("ACCESS", sizes), ("STRIDE", strides)):
         for i, (value, count) in enumerate(_four(seen), 1):
             counts |= {f"{kind}{i}_{kind}": value, f"{kind}{i}_COUNT": count}
-    seconds = {"F_READ_TIME": 0.01, "F_WRITE_TIME": 0.02, "F_META_TIME": 0.001}
-    return record("POSIX", file, rank, dict(counts) | largest, seconds)
+    times: dict[str, float] = defaultdict(float)
+    for name, seconds in chain.from_iterable(handle.seconds.items() for handle in handles):
+        times[name] += seconds
+    if len(handles) > 1 and times:
+        moved = [handle.counts["BYTES_READ"] + handle.counts["BYTES_WRITTEN"] for handle in handles]
+        counts |= {"FASTEST_RANK_BYTES": min(moved), "SLOWEST_RANK_BYTES": max(moved)}
+    counts["FILE_ALIGNMENT"] = max(handle.alignment for handle in handles)
+    usual = {"F_READ_TIME": 0.01, "F_WRITE_TIME": 0.02, "F_META_TIME": 0.001}
+    return record("POSIX", file, rank, dict(counts) | largest, times or usual)
 
 
 def _four(seen: Counter[int]) -> list[tuple[int, int]]:
@@ -117,11 +135,23 @@ def write_log(
     files: Files,
     calls: Iterable[np.ndarray[Any, Any]] = (),
     streams: Iterable[np.ndarray[Any, Any]] = (),
+    layouts: Mapping[int, tuple[int, list[int]]] | None = None,
+    run_time: int | None = None,
 ) -> Path:
-    """A log of these requests, calls of MPI-IO and records of STDIO."""
+    """A log of these requests, calls of MPI-IO and records of STDIO; `layouts` are stripe size and OSTs by file."""
     parts = Parts(wheel_log(_LOG)).with_job(nprocs=nprocs)
+    if run_time is not None:
+        parts = parts.with_job(start=1_600_000_000).with_job(end=1_600_000_000 + run_time - 1)
+    made_layouts = [
+        struct.pack(f"<Q{6 + len(osts)}q", file, 0, max(osts) + 1, 1, osts[0], size, len(osts), *osts)
+        for file, (size, osts) in (layouts or {}).items()
+    ]
+    parts = parts.with_module(LUSTRE, made_layouts).with_module_version(LUSTRE, 1) if layouts else parts
+    ids: set[int] = set()
     for number, module, records in ((POSIX, "POSIX", posix_records(files, nprocs)), (MPIIO, "MPI-IO", calls),
                                     (STDIO, "STDIO", streams)):  # fmt: skip
         made = np.array(list(records), dtype=_record(module))
         parts = parts.with_module(number, [made.tobytes()]) if made.size else parts.without_module(number)
-    return parts.write(path)
+        ids.update(made["id"].tolist())
+    names = [struct.pack("<Q", file) + b"/scratch/file%d\0" % file for file in sorted(ids)]
+    return parts.with_names(b"".join(names)).write(path)

@@ -1,0 +1,137 @@
+"""What a log shows of a run, in the form in which the rules ask for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.darshan.file_records import FileRecords, Uses
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, data_time, ideal_time
+
+Bools = NDArray[np.bool_]
+NOTICEABLE = 0.005
+MOST_GAIN = 100.0
+"""Something else limits a run long before."""
+_NAMED = 3
+_BLOCK = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The records of one log, and the model of its file system."""
+
+    records: FileRecords
+    fs: FileSystem = field(default=DEFAULT)
+
+    @property
+    def nprocs(self) -> int:
+        return self.records.job.nprocs
+
+    @cached_property
+    def posix(self) -> Uses:
+        """Records with I/O or metadata calls."""
+        uses = self.records.posix
+        used = (uses["opens"] > 0) | (uses["stats"] > 0) | (uses["requests"].sum(axis=1) > 0)
+        return uses if used.all() else uses[used]
+
+    @cached_property
+    def shared(self) -> Bools:
+        """Which records of `posix` are of files that several processes use."""
+        if self.nprocs == 1:
+            return np.zeros(self.posix.size, dtype=bool)
+        ids = np.sort(self.posix["id"])
+        several: Bools = np.isin(self.posix["id"], ids[1:][ids[1:] == ids[:-1]]) | (self.posix["rank"] < 0)
+        return several
+
+    @cached_property
+    def data_seconds(self) -> Floats:
+        """The model's seconds for the reads and the writes of each record of `posix`."""
+        return self._by_blocks(lambda uses, shared: data_time(uses, shared, self.fs))
+
+    @cached_property
+    def ideal_seconds(self) -> Floats:
+        """The same for large contiguous requests."""
+        ideal = self._by_blocks(lambda uses, _: ideal_time(uses, self.fs))
+        return np.minimum(ideal, self.data_seconds, out=ideal)
+
+    def _by_blocks(self, compute: Callable[[Uses, Bools], Floats]) -> Floats:
+        """Two columns for the records of `posix`, computed some at a time: a log can have millions."""
+        seconds = np.empty((self.posix.size, 2))
+        for first in range(0, self.posix.size, _BLOCK):
+            block = slice(first, first + _BLOCK)
+            seconds[block] = compute(self.posix[block], self.shared[block])
+        return seconds
+
+    @cached_property
+    def name_seconds(self) -> Floats:
+        """The model's seconds for the metadata calls on each record of `posix`."""
+        calls: Floats = (self.posix["opens"].astype(float) + self.posix["stats"] + self.posix["syncs"]) * self.fs.name
+        return calls
+
+    @cached_property
+    def stdio_seconds(self) -> Floats:
+        """The model's seconds for each record of STDIO, which moves a page at a time."""
+        moved = self.records.stdio["bytes"].sum(axis=1)
+        seconds: Floats = moved * (1 / self.fs.bandwidth + self.fs.call / 4096 + self.fs.latency / self.fs.rpc)
+        return seconds
+
+    @cached_property
+    def seconds(self) -> float:
+        """The model's seconds of all processes for all I/O."""
+        parts = (self.data_seconds, self.name_seconds, self.stdio_seconds)
+        return float(sum(part.sum() for part in parts))
+
+    @cached_property
+    def measured(self) -> float:
+        """Darshan's seconds of all processes for all I/O."""
+        uses = (self.records.posix, self.records.stdio)
+        return float(sum(u["seconds"].sum() + u["meta_seconds"].sum() for u in uses))
+
+    @cached_property
+    def moved(self) -> int:
+        """Bytes read and written."""
+        return int(self.records.posix["bytes"].sum() + self.records.stdio["bytes"].sum())
+
+    @property
+    def matters(self) -> bool:
+        """Whether I/O takes at least 1 % of the run, as measured or in the model."""
+        return max(self.measured, self.seconds) >= 0.01 * self.records.job.run_time * self.nprocs
+
+    def predict_gain(self, saved: float) -> float:
+        """How many times as fast the I/O is with so many of the model's `seconds` less; 1.0 if nobody would notice, as
+        it is less than `NOTICEABLE` of the run."""
+        if saved < NOTICEABLE * self.records.job.run_time * self.nprocs:
+            return 1.0
+        return min(self.seconds / max(self.seconds - saved, 1e-9), MOST_GAIN)
+
+    def measure_share(self, uses: Bools | Floats) -> float | None:
+        """The part of the measured I/O seconds that these records of `posix` took (or these parts of each)."""
+        if self.measured <= 0:
+            return None
+        return float((uses * self.posix["seconds"].sum(axis=1)).sum() / self.measured)
+
+    def name_files(self, weights: Floats | Ints, kind: Uses | None = None) -> tuple[str, ...]:
+        """The names of the files with the largest weights."""
+        uses = self.posix if kind is None else kind
+        ids, of = np.unique(uses["id"], return_inverse=True)
+        sums = np.bincount(of.ravel(), weights=weights, minlength=ids.size)
+        largest = [int(ids[i]) for i in np.argsort(-sums, kind="stable")[:_NAMED] if sums[i] > 0]
+        names = self.records.names(set(largest))
+        return tuple(names.get(file, f"file {file}") for file in largest)
+
+    @cached_property
+    def bytes_by_process(self) -> Floats | None:
+        """Bytes that each process moved; None if a record of all processes hides it."""
+        totals = np.zeros(self.nprocs)
+        for uses in (self.posix, self.records.stdio):
+            moved = uses["bytes"].sum(axis=1)
+            merged = (uses["rank"] < 0) & (moved > 0)
+            even = np.abs(uses["rank_bytes"][:, 0] - uses["rank_bytes"][:, 1]) * self.nprocs <= 0.1 * moved
+            if (merged & ~even).any():
+                return None
+            totals += (moved[merged] / self.nprocs).sum()
+            alone = uses["rank"] >= 0
+            np.add.at(totals, uses["rank"][alone], moved[alone])
+        return totals

@@ -1,0 +1,50 @@
+"""A finding: one thing that costs a run time, with its evidence and its remedy."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+Severity = Literal["high", "medium", "low"]
+Confidence = Literal["measured", "modelled", "unknown"]
+
+
+class Code(StrEnum):
+    """Every finding that there is; `docs/findings.md` explains each."""
+
+    SMALL_REQUESTS = "small-requests"
+    SMALL_REQUESTS_SHARED = "small-requests-shared"
+    MISALIGNED = "misaligned"
+    RANDOM_ACCESS = "random-access"
+    NO_COLLECTIVE = "no-collective"
+    METADATA_BOUND = "metadata-bound"
+    STRIPE_COUNT = "stripe-count"
+    FEW_OSTS = "few-osts"
+    SLOW_OST = "slow-ost"
+    IMBALANCE = "imbalance"
+    REPEATED_READS = "repeated-reads"
+    BURST_BUFFER = "burst-buffer"
+    STDIO_BULK = "stdio-bulk"
+    SINGLE_WRITER = "single-writer"
+    PARTIAL_LOG = "partial-log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`share` is the part of the run's I/O time behind it, `predicted_gain` how many times faster the run's I/O is
+    without it; both are None if nobody can know."""
+
+    code: Code
+    seen: str
+    because: str
+    remedy: str
+    share: float | None = None
+    predicted_gain: float | None = None
+    confidence: Confidence = "modelled"
+    numbers: dict[str, float | int | str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """By the predicted gain: from a factor of 2 on it is high, from 1.2 on medium."""
+        gain = self.predicted_gain or 1.0
+        return "high" if gain >= 2 else "medium" if gain >= 1.2 else "low"

@@ -1,0 +1,69 @@
+"""How long a run's I/O takes in a model of the file system, as it is and with one thing changed.
+
+A process waits for a server once for each request that its client cannot combine with others: requests that continue
+where the last one ended travel together, up to `rpc` bytes at a time, unless other processes write the same file.
+Every request costs a `call`, and bytes flow at `bandwidth`. A finding's gain is the ratio of two such times.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.darshan.file_records import Uses
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystem:
+    """Seconds, and bytes per second of one process. The defaults are those of a Lustre with fast servers, and rest on
+    no measurement of this machine."""
+
+    call: float = 5e-6
+    """A request that the client's cache takes or serves."""
+    latency: float = 4e-4
+    """A request that waits for a server."""
+    lock: float = 4e-4
+    """Taking a lock back from another client."""
+    name: float = 1e-3
+    """Opening, creating or looking up a file."""
+    bandwidth: float = 1e9
+    ost: float = 2e9
+    """Bytes per second of one OST."""
+    rpc: int = 4 << 20
+    """Bytes that travel together."""
+
+
+DEFAULT = FileSystem()
+
+
+def data_time(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -> Floats:
+    """Seconds of processes for the reads and the writes of each record, with two columns; `shared` says which files
+    several processes use."""
+    requests, moved = uses["requests"].astype(float), uses["bytes"].astype(float)
+    seconds: Floats = moved / fs.bandwidth + requests * fs.call + waits(uses, shared, fs)
+    return seconds
+
+
+def waits(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -> Floats:
+    """Seconds that requests wait for servers and locks."""
+    requests, moved = uses["requests"].astype(float), uses["bytes"].astype(float)
+    together = np.minimum(uses["contiguous"] / np.maximum(requests - 1, 1), 1)  # the first one follows none
+    mean = moved / np.maximum(requests, 1)
+    trips = requests * np.ceil(np.maximum(mean, 1) / fs.rpc)
+    combined = np.minimum(np.ceil(moved / fs.rpc), trips)
+    alone = trips * (1 - together)
+    # Processes that write here and there in a file take the locks of its stripes from each other.
+    contended = shared[:, None] & (mean < fs.rpc) & [False, True]
+    seconds: Floats = (alone + combined * together) * fs.latency + alone * contended * fs.lock
+    return seconds
+
+
+def ideal_time(uses: Uses, fs: FileSystem = DEFAULT) -> Floats:
+    """The same bytes in requests of `rpc` bytes, one after the other."""
+    moved = uses["bytes"].astype(float)
+    trips = np.ceil(moved / fs.rpc)
+    seconds: Floats = moved / fs.bandwidth + np.minimum(trips, uses["requests"]) * fs.call + trips * fs.latency
+    return seconds

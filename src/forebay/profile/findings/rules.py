@@ -1,0 +1,345 @@
+"""The rules: what must be seen in a run for each finding.
+
+A rule compares the model's time of the run's I/O with the time after one change, and reports the change if the I/O
+would be at least `LEAST_GAIN` times as fast.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from forebay.history.darshan.file_records import read_file_records
+from forebay.model.units import format_binary, format_size, plural
+from forebay.profile.findings.evidence import NOTICEABLE, Bools, Evidence
+from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.io_time import Floats
+from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
+
+Rule = Callable[[Evidence], Iterator[Finding]]
+LEAST_GAIN = 1.05
+MOSTLY = 0.5
+_LEAST_METADATA = 0.2  # of the time
+_LEAST_CALLS = 16  # of each process
+_LEAST_IMBALANCE = 1.5
+_LEAST_REPEATS = 1.8
+_BURST_BUFFER = 4.0  # how many times as fast as the parallel file system it is assumed to be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The findings of one run, the most costly first, and what they rest on."""
+
+    evidence: Evidence
+    findings: list[Finding]
+
+
+def diagnose_log(path: Path) -> Diagnosis:
+    """Read a log and find its problems; raise `UnreadableLog` if it cannot be read."""
+    evidence = Evidence(records=read_file_records(path))
+    return Diagnosis(evidence=evidence, findings=find_problems(evidence))
+
+
+def find_problems(evidence: Evidence) -> list[Finding]:
+    """Find all problems of a run, the most costly first."""
+    rules = RULES if evidence.matters and evidence.seconds > 0 else (find_partial_log,)
+    findings = [finding for rule in rules for finding in rule(evidence)]
+    return sorted(findings, key=lambda f: (-(f.predicted_gain or 1.0), -(f.share or 0.0), f.code))
+
+
+def _describe_operation(weights: Floats) -> str:
+    """`weights` are those of reads and of writes."""
+    if min(weights) > 0.2 * max(weights):
+        return "reads and writes"
+    return "reads" if weights[0] > weights[1] else "writes"
+
+
+def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.posix
+    requests, moved = uses["requests"], uses["bytes"]
+    is_small = (uses["small"] > MOSTLY * requests) & (requests > 1)
+    for shared in (False, True):
+        chosen = is_small & (evidence.shared == shared)[:, None]
+        saved = (evidence.data_seconds - evidence.ideal_seconds) * chosen
+        gain = evidence.predict_gain(float(saved.sum()))
+        if gain < LEAST_GAIN:
+            continue
+        count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
+        mean = format_size(total / count)
+        kind = _describe_operation(saved.sum(axis=0))
+        files = np.unique(uses["id"][chosen.any(axis=1)]).size
+        if shared:
+            where = f"{plural(files, 'file')} that several processes share"
+            remedy = (
+                "Use collective MPI-IO (MPI_File_write_at_all, H5FD_MPIO_COLLECTIVE) with collective buffering "
+                "(hints romio_cb_write=enable, romio_cb_read=enable), or collect the data in fewer, larger requests."
+            )
+        else:
+            where = f"{plural(files, 'file')} of single processes"
+            remedy = (
+                "Collect data in a buffer and move at least 4 MiB at a time (setvbuf, an HDF5 chunk cache, a larger "
+                "record in the program's own buffer)."
+            )
+        yield Finding(
+            code=Code.SMALL_REQUESTS_SHARED if shared else Code.SMALL_REQUESTS,
+            seen=f"{count:,} {kind} of {mean} on average, in {where}",
+            because="each request costs a call, and a round trip to a server unless it continues the previous one"
+            + ("; processes that write to the same file also wait for each other's locks" if shared else ""),
+            remedy=remedy,
+            share=evidence.measure_share(chosen.any(axis=1)),
+            predicted_gain=gain,
+            numbers={"requests": count, "mean_bytes": total // count, "file_count": files},
+            files=evidence.name_files(saved.sum(axis=1)),
+        )
+
+
+def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.posix
+    requests = uses["requests"].sum(axis=1)
+    unit, size = np.maximum(uses["alignment"], 1), np.maximum(uses["common_size"], 1)
+    crosses = (size % unit != 0) & (unit % size != 0)  # else a request ends where a block ends
+    cached = ~evidence.shared & (uses["bytes"].sum(axis=1) < (1 << 20) * requests)  # the client's cache combines them
+    chosen = (uses["unaligned"] > MOSTLY * requests) & crosses & ~cached & (requests > 1)
+    extra = evidence.fs.latency + evidence.shared * evidence.fs.lock
+    saved = np.minimum(uses["unaligned"] * extra, evidence.data_seconds.sum(axis=1) / 2) * chosen
+    gain = evidence.predict_gain(float(saved.sum()))
+    if gain < LEAST_GAIN:
+        return
+    count, total = int(uses["unaligned"][chosen].sum()), int(requests[chosen].sum())
+    block = int(unit[np.argmax(saved)])
+    common = int(size[np.argmax(saved)])
+    yield Finding(
+        code=Code.MISALIGNED,
+        seen=f"{count:,} of {total:,} requests don't begin at a multiple of {format_binary(block)} "
+        f"(the commonest has {common:,} bytes)",
+        because="such a request touches one more block or stripe than its size needs, and two processes can need the "
+        "lock of the same one",
+        remedy=f"Make records and their offsets multiples of {format_binary(block)}; with HDF5, "
+        f"H5Pset_alignment(fapl, 0, {block}); with MPI-IO, hints striping_unit and romio_cb_write=enable.",
+        share=evidence.measure_share(chosen),
+        predicted_gain=gain,
+        numbers={"requests": count, "of": total, "alignment": block, "common_size": common},
+        files=evidence.name_files(saved),
+    )
+
+
+def find_random_access(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.posix
+    requests = np.maximum(uses["requests"], 1)
+    jumps = uses["jumps"]
+    chosen = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
+    trips = uses["bytes"] / evidence.fs.rpc
+    saved = np.where(chosen, np.maximum(jumps - trips * jumps / requests, 0) * evidence.fs.latency, 0.0)
+    gain = evidence.predict_gain(float(saved.sum()))
+    if gain < LEAST_GAIN:
+        return
+    count, total = int(jumps[chosen].sum()), int(requests[chosen].sum())
+    kind = _describe_operation(saved.sum(axis=0))
+    yield Finding(
+        code=Code.RANDOM_ACCESS,
+        seen=f"{count:,} of {total:,} {kind} jump to an offset that neither continues the last one nor "
+        "repeats a stride",
+        because="nothing can be read ahead or written together, so each such request waits for a server",
+        remedy="Sort the requests by offset, or read whole blocks and select in memory. Put input that is read in "
+        "random order (training) on the burst buffer, or into larger records.",
+        share=evidence.measure_share(chosen.any(axis=1)),
+        predicted_gain=gain,
+        numbers={"requests": count, "of": total},
+        files=evidence.name_files(saved.sum(axis=1)),
+    )
+
+
+def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
+    calls, uses = evidence.records.calls, evidence.posix
+    independent, collective = calls["independent"].sum(axis=1), calls["collective"].sum(axis=1)
+    ids = np.unique(calls["id"][(independent > 1) & (independent > collective)])
+    chosen = np.isin(uses["id"], ids) & evidence.shared
+    saved = np.where(chosen[:, None], evidence.data_seconds - evidence.ideal_seconds, 0.0)
+    gain = evidence.predict_gain(float(saved.sum()))
+    if gain < LEAST_GAIN:
+        return
+    count = int(independent[np.isin(calls["id"], ids)].sum())
+    mean = int(uses["bytes"][chosen].sum() / max(uses["requests"][chosen].sum(), 1))
+    yield Finding(
+        code=Code.NO_COLLECTIVE,
+        seen=f"{count:,} independent MPI-IO calls on {plural(ids.size, 'shared file')}, {format_size(mean)} each on "
+        f"average, and {int(collective[np.isin(calls['id'], ids)].sum()):,} collective ones",
+        because="with collective calls, MPI-IO first exchanges data among processes and then moves large contiguous "
+        "pieces",
+        remedy="Call MPI_File_write_at_all and MPI_File_read_at_all (HDF5: H5Pset_dxpl_mpio(H5FD_MPIO_COLLECTIVE); "
+        "PnetCDF and netCDF: collective access).",
+        share=evidence.measure_share(chosen),
+        predicted_gain=gain,
+        numbers={"independent_calls": count, "mean_bytes": mean, "file_count": ids.size},
+        files=evidence.name_files(saved.sum(axis=1)),
+    )
+
+
+def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.posix
+    calls = uses["opens"].astype(int) + uses["stats"] + uses["syncs"]
+    names = float(evidence.name_seconds.sum())
+    needed = min(int(calls.sum()), 4 * evidence.nprocs)
+    saved = names - needed * evidence.fs.name
+    gain = evidence.predict_gain(saved)
+    meta = float(evidence.records.posix["meta_seconds"].sum())
+    if names < _LEAST_METADATA * evidence.seconds or calls.sum() < _LEAST_CALLS * evidence.nprocs or gain < LEAST_GAIN:
+        return
+    files = np.unique(uses["id"]).size
+    size = evidence.moved / max(files, 1)
+    yield Finding(
+        code=Code.METADATA_BOUND,
+        seen=f"{int(uses['opens'].sum()):,} opens and {int(uses['stats'].sum()):,} lookups of attributes on "
+        f"{plural(files, 'file')} with {format_size(size)} each on average",
+        because="opening, creating or looking up a file costs a metadata server a millisecond or so, "
+        "however small the file is",
+        remedy="Keep many small pieces in one file (HDF5, ADIOS, tar, a container image, SQLite), open files once and "
+        "keep them open, and let one process look up what the others need.",
+        share=meta / evidence.measured if evidence.measured > 0 else None,
+        predicted_gain=gain,
+        numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
+        files=evidence.name_files(calls),
+    )
+
+
+def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
+    """One process that does all I/O, or processes with much more than others."""
+    if evidence.nprocs == 1 or not evidence.moved:
+        return
+    busy, most = _busiest(evidence)
+    mean = evidence.moved / evidence.nprocs
+    if most < _LEAST_IMBALANCE * mean or evidence.records.calls["collective"].any():
+        return  # with collective calls, few processes move the data of all
+    waited = (most - mean) / evidence.fs.bandwidth  # by all others
+    if waited < NOTICEABLE * evidence.records.job.run_time:
+        return
+    alone = most > 0.9 * evidence.moved
+    gain = min(most / mean, 16.0) if alone else most / mean
+    share = most / evidence.moved
+    who = "one process" if busy is None else f"process {busy}"
+    yield Finding(
+        code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
+        seen=f"{who} moved {100 * share:.0f} % of all bytes ({format_size(most)}; the mean of "
+        f"{evidence.nprocs} processes is {format_size(mean)})",
+        because="the others wait, and one process reaches neither the bandwidth of its node's network nor that of "
+        "several OSTs"
+        if alone
+        else "the run waits for its slowest process",
+        remedy="Let every process, or one on each node, write its part: MPI-IO with collective buffering, or parallel "
+        "HDF5."
+        if alone
+        else "Divide the data evenly, or give the I/O of the busiest processes to several (collective "
+        "buffering does so).",
+        share=share,
+        predicted_gain=gain,
+        numbers={"bytes": int(most), "mean_bytes": int(mean)},
+    )
+
+
+def _busiest(evidence: Evidence) -> tuple[int | None, float]:
+    """The process that moved most bytes, if it is known, and how many."""
+    by_process = evidence.bytes_by_process
+    if by_process is not None:
+        return int(by_process.argmax()), float(by_process.max())
+    uses = evidence.posix[evidence.posix["rank"] < 0]
+    return None, float(uses["rank_bytes"].max(axis=1).sum()) if uses.size else 0.0
+
+
+def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.posix
+    ids, of = np.unique(uses["id"], return_inverse=True)
+    read = np.bincount(of.ravel(), weights=uses["bytes"][:, 0], minlength=ids.size)
+    extent = np.zeros(ids.size)
+    np.maximum.at(extent, of.ravel(), uses["extent"][:, 0])
+    written = np.bincount(of.ravel(), weights=uses["bytes"][:, 1], minlength=ids.size)
+    repeats = read / np.maximum(np.maximum(extent, written), 1)  # what is written again may be read again
+    again: Bools = repeats >= _LEAST_REPEATS
+    part = np.where(again, 1 - 1 / np.maximum(repeats, 1), 0.0)[of.ravel()]
+    saved = part * evidence.data_seconds[:, 0]
+    gain = evidence.predict_gain(float(saved.sum()))
+    if gain < LEAST_GAIN:
+        return
+    times = float(read[again].sum() / extent[again].sum())
+    yield Finding(
+        code=Code.REPEATED_READS,
+        seen=f"{format_size(read[again].sum())} read from {plural(int(again.sum()), 'file')} of which "
+        f"{format_size(extent[again].sum())} were used: {times:.1f} times each byte",
+        because="the same bytes travel from the servers again",
+        remedy="Let one process read and broadcast to the others (MPI_Bcast, or a collective read), keep the data in "
+        "memory between phases, or stage the file into the burst buffer or the node's memory.",
+        share=evidence.measure_share(part),
+        predicted_gain=gain,
+        numbers={"bytes_read": int(read[again].sum()), "extent": int(extent[again].sum())},
+        files=evidence.name_files(saved),
+    )
+
+
+def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
+    """Files that the run writes and reads again and again."""
+    uses = evidence.posix
+    read, written = uses["bytes"].T
+    first_read, first_write = uses["begin"].T
+    extent = np.maximum(uses["extent"].max(axis=1), 1)
+    again = (first_write < first_read) & (np.minimum(read, written) >= _LEAST_REPEATS * extent)
+    saved = float(evidence.data_seconds[again].sum()) * (1 - 1 / _BURST_BUFFER)
+    gain = evidence.predict_gain(saved)
+    if gain < LEAST_GAIN:
+        return
+    moved = int(read[again].sum() + written[again].sum())
+    files = np.unique(uses["id"][again]).size
+    yield Finding(
+        code=Code.BURST_BUFFER,
+        seen=f"{plural(files, 'file')} written and read back several times in this run: {format_size(moved)} moved, "
+        f"{100 * moved / evidence.moved:.0f} % of all bytes",
+        because="data that only this run needs travels to the parallel file system and back",
+        remedy="Put these files on the burst buffer (#BB_LUA capacity=..., forebay storage request) or the node's own "
+        "disk, and keep only the last version.",
+        share=evidence.measure_share(again),
+        predicted_gain=gain,
+        numbers={"bytes": moved, "file_count": files},
+        files=evidence.name_files(again * (read + written)),
+    )
+
+
+def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
+    uses = evidence.records.stdio
+    moved = int(uses["bytes"].sum())
+    saved = float(evidence.stdio_seconds.sum()) - moved / evidence.fs.bandwidth
+    gain = evidence.predict_gain(saved)
+    if gain < LEAST_GAIN or moved < (1 << 20):
+        return
+    seconds = float(uses["seconds"].sum() + uses["meta_seconds"].sum())
+    yield Finding(
+        code=Code.STDIO_BULK,
+        seen=f"{format_size(moved)} through the C library's streams (fread, fwrite, fprintf), "
+        f"{100 * moved / max(evidence.moved, 1):.0f} % of all bytes",
+        because="a stream moves 4 KiB at a time through a buffer of its own, and processes can't share it",
+        remedy="Use read and write, MPI-IO or HDF5 for data; keep streams for text. setvbuf with 4 MiB helps at once.",
+        share=seconds / evidence.measured if evidence.measured > 0 else None,
+        predicted_gain=gain,
+        numbers={"bytes": moved},
+        files=evidence.name_files(uses["bytes"].sum(axis=1), uses),
+    )
+
+
+def find_partial_log(evidence: Evidence) -> Iterator[Finding]:
+    records = evidence.records
+    if not records.partial and not records.unreadable:
+        return
+    seen = ["Darshan ran out of memory and left files out"] * records.partial + records.unreadable
+    yield Finding(
+        code=Code.PARTIAL_LOG,
+        seen="; ".join(seen),
+        because="what the log leaves out may be the largest part: shares and gains are those of the rest",
+        remedy="Give Darshan more memory (DARSHAN_MODMEM=64, in MiB), or leave files out by name "
+        "(DARSHAN_EXCLUDE_DIRS).",
+        confidence="unknown",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    find_small_requests, find_misaligned, find_random_access, find_no_collective, find_metadata_bound,
+    find_uneven_processes, find_repeated_reads, find_burst_buffer, find_stdio_bulk, find_crowded_targets,
+    find_slow_targets, find_partial_log,
+)  # fmt: skip

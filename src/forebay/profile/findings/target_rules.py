@@ -1,0 +1,158 @@
+"""The rules about OSTs: how many a file has, how evenly they are used, and whether one of them is slow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forebay.history.darshan.ost_usage import FileSystems, OstUsage
+from forebay.model.units import format_size, plural
+from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.io_time import Floats, Ints
+from forebay.profile.ost_health import is_comparable, was_slow
+
+_LEAST_GAIN = 1.2
+_OBSERVED = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """The OSTs of a run: their numbers, the bytes on each, how many files and how slow each was; and for every file on
+    several or one of them its id, its stripes and its bytes."""
+
+    osts: Ints
+    bytes: Floats
+    files: Ints
+    slowness: Floats
+    file_ids: NDArray[np.uint64]
+    stripes: Ints
+    stripe_size: Ints
+    file_bytes: Floats
+
+    @property
+    def known(self) -> int:
+        """At least so many OSTs exist."""
+        return int(self.osts.max()) + 1
+
+
+def read_targets(evidence: Evidence) -> Targets | None:
+    """None if the log does not say where files are."""
+    records, uses = evidence.records, evidence.posix
+    layouts = [layout for layout in records.layouts if layout.components and len(layout.osts)]
+    if not layouts or not uses.size:
+        return None
+    usage = OstUsage(layouts, FileSystems({}, lambda: ()))
+    moved = uses["bytes"].sum(axis=1)
+    usage.add(uses["id"], moved, uses["seconds"].sum(axis=1), uses["extent"].max(axis=1))
+    columns = usage.columns()
+    if not any(columns["total_bytes"]):
+        return None
+    ids = np.array([layout.file for layout in layouts], dtype=np.uint64)
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids[order], uses["id"]), ids.size - 1)
+    has_layout = ids[order][place] == uses["id"]
+    at = order[place[has_layout]]
+    widest = [max(layout.components, key=lambda c: c.stripes) for layout in layouts]
+    return Targets(
+        osts=np.array(columns["ost"]),
+        bytes=np.array(columns["total_bytes"], dtype=float),
+        files=np.array(columns["files"]),
+        slowness=np.array([np.nan if s is None else s for s in columns["slowness"]]),
+        file_ids=ids,
+        stripes=np.array([c.stripes for c in widest]),
+        stripe_size=np.array([c.size for c in widest]),
+        file_bytes=np.bincount(at, weights=moved[has_layout], minlength=ids.size).astype(float),
+    )
+
+
+def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Find OSTs that limit the run, because a shared file has few stripes or because files lie on few OSTs."""
+    used = read_targets(evidence)
+    if used is None:
+        return
+    fs, processes = evidence.fs, evidence.nprocs
+    busiest = float(used.bytes.max()) / fs.ost
+    alone = evidence.seconds / processes
+    possible = max(used.known, int(used.osts.size))
+    spread = float(used.bytes.sum()) / fs.ost / min(possible, processes)
+    gain = busiest / max(alone, spread)
+    if gain < _LEAST_GAIN or processes == 1:
+        return
+    shared = np.isin(used.file_ids, np.unique(evidence.posix["id"][evidence.shared]))
+    largest = int(np.argmax(used.file_bytes))
+    in_shared = float(used.file_bytes[shared].sum())
+    numbers: dict[str, float | int | str] = {"osts_used": int(used.osts.size), "osts_known": possible}
+    if 2 * in_shared > float(used.file_bytes.sum()):
+        stripes = int(used.stripes[largest])
+        count = min(possible, processes)
+        yield Finding(
+            code=Code.STRIPE_COUNT,
+            seen=f"{processes} processes share files of {plural(stripes, 'stripe')} "
+            f"({format_size(float(used.file_bytes[largest]))} in the largest)",
+            because=f"the bytes of a file flow through its OSTs, and {plural(stripes, 'OST')} can't serve "
+            f"{processes} processes at once",
+            remedy=f"Before the run: lfs setstripe -c {count} -S {max(int(used.stripe_size[largest]) >> 20, 1)}M DIR "
+            "(existing files keep their layout: copy them).",
+            share=evidence.measure_share(np.isin(evidence.posix["id"], used.file_ids[shared])),
+            predicted_gain=gain,
+            numbers=numbers | {"stripes": stripes, "processes": processes},
+            files=evidence.name_files(evidence.posix["bytes"].sum(axis=1)),
+        )
+        return
+    top = int(np.argmax(used.bytes))
+    share = float(used.bytes[top] / used.bytes.sum())
+    yield Finding(
+        code=Code.FEW_OSTS,
+        seen=f"OST {int(used.osts[top])} has {100 * share:.0f} % of the bytes; {plural(int(used.osts.size), 'OST')} of "
+        f"{possible} or more are used",
+        because="files of different processes on the same OST share its bandwidth, while others are idle",
+        remedy="Let Lustre choose the OSTs (lfs setstripe -c 1 -i -1 DIR) instead of a fixed first one, or let "
+        "Forebay choose them (forebay advise --apply DIR).",
+        share=evidence.measure_share(np.isin(evidence.posix["id"], used.file_ids)),
+        predicted_gain=gain,
+        numbers=numbers | {"ost": int(used.osts[top]), "bytes": int(used.bytes[top])},
+    )
+
+
+def find_slow_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Find OSTs that are slower than the others of the run; see `profile.ost_health`."""
+    used = read_targets(evidence)
+    if used is None:
+        return
+    observed = np.zeros(used.osts.size, dtype=_OBSERVED)
+    observed["ost"], observed["files"], observed["slowness"] = used.osts, used.files, used.slowness
+    compared = observed[is_comparable(observed)]
+    slow = compared[was_slow(compared)]
+    if not slow.size:
+        return
+    worst = slow[np.argmax(slow["slowness"])]
+    here = np.isin(used.osts, slow["ost"])
+    share = float(used.bytes[here].sum() / used.bytes.sum())
+    late, usual = _slowest_processes(evidence, set(slow["ost"].tolist()))
+    gain = late / usual if usual > 0 else float(worst["slowness"])
+    names = ", ".join(str(int(ost)) for ost in slow["ost"])
+    yield Finding(
+        code=Code.SLOW_OST,
+        seen=f"OST {names}: {worst['slowness']:.1f} times the seconds per byte of the run's other OSTs",
+        because="every process with a file there waits for it",
+        remedy="Tell the administrator (forebay history osts shows whether other runs saw it too), and avoid it: "
+        "lfs setstripe -o LIST DIR, or forebay advise --apply DIR.",
+        share=share,
+        predicted_gain=gain,
+        confidence="measured",
+        numbers={"ost": names, "slowness": float(worst["slowness"])},
+    )
+
+
+def _slowest_processes(evidence: Evidence, slow: set[int]) -> tuple[float, float]:
+    """The most seconds of I/O of one process, with and without the files on the slow OSTs."""
+    uses = evidence.posix[evidence.posix["rank"] >= 0]
+    if not uses.size:
+        return 0.0, 0.0
+    there = {layout.file for layout in evidence.records.layouts if slow.intersection(layout.osts)}
+    seconds = uses["seconds"].sum(axis=1)
+    is_there = np.isin(uses["id"], np.array(sorted(there), dtype=np.uint64))
+    totals = [np.bincount(uses["rank"], weights=weights) for weights in (seconds, seconds * ~is_there)]
+    return float(totals[0].max()), float(totals[1].max())

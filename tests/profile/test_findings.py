@@ -1,0 +1,81 @@
+"""Findings are compared with logs whose problems are known, and with real ones."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from forebay.history.darshan.file_records import read_file_records
+from forebay.model.errors import UserError
+from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.rules import LEAST_GAIN, find_problems
+from support.darshan_logs import Parts, all_logs, wheel_log
+from support.labelled_logs import CLEAN, PLANTS, Labelled, labelled_programs
+
+PROGRAMS = list(labelled_programs())
+ALONE = [program for program in PROGRAMS if "+" not in program.name]
+
+
+def diagnose(path: Path) -> list[Finding]:
+    return find_problems(Evidence(records=read_file_records(path)))
+
+
+def codes(findings: list[Finding]) -> set[str]:
+    return {str(finding.code) for finding in findings}
+
+
+@pytest.mark.parametrize("labelled", ALONE, ids=lambda labelled: labelled.name)
+def test_a_planted_problem_is_found_and_nothing_else(labelled: Labelled, tmp_path: Path) -> None:
+    assert codes(diagnose(labelled.program.write(tmp_path / "run.darshan"))) == labelled.labels
+
+
+def test_of_several_problems_nearly_all_are_found_and_nothing_else(tmp_path: Path) -> None:
+    right, missed, wrong = Counter[str](), Counter[str](), Counter[str]()
+    for number, labelled in enumerate(PROGRAMS):
+        answer = codes(diagnose(labelled.program.write(tmp_path / f"{number}.darshan")))
+        right.update(answer & labelled.labels)
+        missed.update(labelled.labels - answer)
+        wrong.update(answer - labelled.labels)
+    assert len(PROGRAMS) >= 60 and len(CLEAN) >= 10
+    assert right.total() >= 0.95 * (right.total() + missed.total()), missed
+    assert not wrong
+
+
+def test_every_code_but_that_of_partial_logs_is_planted() -> None:
+    planted = {label for labels, _ in PLANTS.values() for label in labels}
+    assert planted == set(Code) - {Code.PARTIAL_LOG}
+
+
+def test_a_log_with_an_unreadable_part_says_so(tmp_path: Path) -> None:
+    parts = Parts(wheel_log("example.darshan")).with_module_version(7, 255)  # STDIO in its format
+    [finding] = diagnose(parts.write(tmp_path / "odd.darshan"))
+    assert finding.code == Code.PARTIAL_LOG and "STDIO records of version 255" in finding.seen
+
+
+def test_a_sick_ost_is_named_with_what_it_costs() -> None:
+    [finding] = diagnose(wheel_log("sample-badost.darshan"))
+    assert (finding.code, finding.numbers["ost"]) == ("slow-ost", "14")
+    assert (finding.predicted_gain or 0) > 40
+
+
+def test_the_most_costly_finding_comes_first() -> None:
+    findings = diagnose(wheel_log("shane_macsio_id29959_5-22-32552-7035573431850780836_1590156158.darshan"))
+    gains = [finding.predicted_gain or 1.0 for finding in findings]
+    assert len(gains) == 3 and gains == sorted(gains, reverse=True)
+
+
+def test_a_run_whose_io_does_not_matter_has_no_finding() -> None:
+    assert not diagnose(wheel_log("noposix.darshan"))
+
+
+@pytest.mark.parametrize("path", all_logs(), ids=lambda path: path.name[:60])
+def test_every_real_log_has_an_answer(path: Path) -> None:
+    try:
+        findings = diagnose(path)
+    except UserError:
+        return  # it says why it can't be read
+    for finding in findings:
+        assert finding.seen and finding.because and finding.remedy
+        assert finding.share is None or 0 <= finding.share <= 1.001
+        assert finding.predicted_gain is None or finding.predicted_gain >= LEAST_GAIN
