@@ -20,6 +20,7 @@ from forebay.cli import (
     allocate,
     compile,
     demo,
+    diagnose,
     forward,
     history,
     ingest,
@@ -60,7 +61,8 @@ def root(
 ) -> None: ...
 
 
-for module in (demo, ingest, history, advise, allocate, simulate, serve, agent, replay, show, size, policies, compile):
+about_runs, about_machines = (demo, ingest, history, diagnose, advise), (allocate, simulate, serve, agent, replay)
+for module in (*about_runs, *about_machines, show, size, policies, compile):
     app.add_typer(module.commands)
 study = typer.Typer(
     help="Run a paper's whole evaluation: tables, figures and a report.", no_args_is_help=True, rich_markup_mode=None

@@ -1,0 +1,116 @@
+"""Findings as text and as JSON."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import typer
+
+from forebay.model.units import format_duration, format_size, plural
+from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.finding import Finding
+from forebay.profile.findings.rules import Diagnosis
+from forebay.show.history.tables import printable
+from forebay.show.output import print_table
+
+_NO_CALIBRATION = "Gains come from a model of a typical Lustre, which is not calibrated to this machine."
+
+
+def print_findings(diagnosis: Diagnosis) -> None:
+    """`forebay diagnose` of one log."""
+    typer.echo(describe_run(diagnosis.evidence))
+    if not diagnosis.findings:
+        typer.echo(_describe_nothing(diagnosis.evidence))
+        return
+    for number, finding in enumerate(diagnosis.findings, 1):
+        gain = f", {finding.predicted_gain:.1f} times as fast without it" if finding.predicted_gain else ""
+        share = f", {100 * finding.share:.0f} % of the I/O time" if finding.share is not None else ""
+        typer.echo(f"\n{number}. {finding.code} ({finding.severity}{share}{gain})")
+        for label, text in (("seen", finding.seen), ("why", finding.because), ("do", finding.remedy)):
+            typer.echo(textwrap.fill(text, 100, initial_indent=f"   {label + ':':6}", subsequent_indent=" " * 9))
+        if finding.files:
+            typer.echo(f"   files: {', '.join(map(printable, finding.files))}")
+    typer.echo(f"\n{_NO_CALIBRATION}")
+
+
+def describe_run(evidence: Evidence) -> str:
+    """One line: the program, how long it ran, and how much I/O it did."""
+    job = evidence.records.job
+    program = printable(job.exe.split()[0].rpartition("/")[2] if job.exe.split() else evidence.records.path.name)
+    each = format_duration(evidence.measured / job.nprocs)
+    return (
+        f"{program}: {plural(job.nprocs, 'process')}, {format_duration(job.run_time)}, "
+        f"{format_size(evidence.moved)} moved, I/O {each} a process on average"
+    )
+
+
+def _describe_nothing(evidence: Evidence) -> str:
+    if not evidence.moved and not evidence.records.posix.size:
+        return "The log has no I/O of files, so there is nothing to find."
+    if not evidence.matters:
+        return "No finding: I/O takes less than 1 % of the run, so no change of it can matter."
+    return "No finding: requests are large and in order, files are few, and processes and OSTs are evenly used."
+
+
+def print_application(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> None:
+    """`forebay diagnose` of an application: how many runs have each finding, then the newest run."""
+    typer.echo(f"{printable(app)}: {plural(len(diagnoses), 'run')} diagnosed")
+    if missing:
+        typer.echo(f"{plural(missing, 'run')} left out: the log no longer exists or can't be read")
+    rows = [
+        (code, len(runs), _format_median([f.share for f in runs.values()], "{:.0%}"),
+         _format_median([f.predicted_gain for f in runs.values()], "{:.1f}"), max(runs))
+        for code, runs in _group(diagnoses)
+    ]  # fmt: skip
+    if rows:
+        columns = ("finding", "runs", "share of I/O time", "predicted gain", "latest run")
+        print_table("Over all runs, medians", columns, rows)
+    newest = next(iter(diagnoses))
+    typer.echo(f"The newest, run {newest}:")
+    print_findings(diagnoses[newest])
+
+
+def _group(diagnoses: Mapping[int, Diagnosis]) -> list[tuple[str, dict[int, Finding]]]:
+    """The findings of each code by run, the code of most runs first."""
+    groups: dict[str, dict[int, Finding]] = {}
+    for run, diagnosis in diagnoses.items():
+        for finding in diagnosis.findings:
+            groups.setdefault(finding.code, {})[run] = finding
+    return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+
+
+def _format_median(values: Sequence[float | None], text: str) -> str:
+    known = [value for value in values if value is not None]
+    return text.format(median(known)) if known else "-"
+
+
+def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
+    """`forebay diagnose --json` of one log."""
+    evidence, job = diagnosis.evidence, diagnosis.evidence.records.job
+    return {
+        "log": str(evidence.records.path),
+        "processes": job.nprocs,
+        "run_time": job.run_time,
+        "total_bytes": evidence.moved,
+        "io_seconds": evidence.measured,
+        "calibration": None,
+        "findings": [_finding_document(finding) for finding in diagnosis.findings],
+    }
+
+
+def application_document(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> dict[str, object]:
+    """`forebay diagnose --json` of an application: each code as the newest run that has it shows it."""
+    findings = [_finding_document(runs[max(runs)]) | {"runs": sorted(runs)} for _, runs in _group(diagnoses)]
+    return {"app": app, "runs": sorted(diagnoses), "missing": missing, "calibration": None, "findings": findings}
+
+
+def _finding_document(finding: Finding) -> dict[str, object]:
+    return {
+        "code": str(finding.code),
+        "severity": finding.severity,
+        "share": finding.share,
+        "evidence": {"seen": finding.seen, "because": finding.because, "files": finding.files, **finding.numbers},
+        "remedy": finding.remedy,
+        "predicted_gain": finding.predicted_gain,
+        "confidence": finding.confidence,
+    }
