@@ -111,7 +111,7 @@ def _work(scene: Scene, token: Path) -> None:
     """Something of all that is counted."""
     assert scene.system.command("request", "--size", "10MB", "--time", "1h").returncode == 0
     assert "was refused" in scene.system.command("request", "--size", "1TB", "--time", "1h").stderr
-    assert "GET /metrics alone" in scene.system.command("list", token=token).stderr
+    assert "permits only GET /metrics" in scene.system.command("list", token=token).stderr
     wrong = token.with_name("wrong.token")
     wrong.write_text("wrong" * 8)
     wrong.chmod(0o600)

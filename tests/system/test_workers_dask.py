@@ -205,7 +205,7 @@ def door_opened(where: str, *, wait: float, told: list[str] | None = None) -> No
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("0.0.1", "has forebay 0.0.1, here it is "),
+        ("0.0.1", "has forebay 0.0.1, this machine has "),
         (None, "lacks the package forebay; install it with the worker's Python: pip"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_io_nodes_mistakes_are_one_line(forebay: Forebay, key: str, words: tu
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--values", ""), "window: needs one value"),
+        (("--values", ""), "window: needs one or more distinct values"),
         (("--values", "1us"), "window must be from"),
         (("--parameter", "size", "--values", "1,2"), "unknown parameter 'size'"),
         (("--tuner", "ucbb"), "did you mean 'ucb'?"),

@@ -47,6 +47,7 @@ KNOWN = {
     "turned": st.one_of(st.none(), TURNS), "parts": st.lists(st.tuples(WORDS, COUNTS), max_size=3).map(tuple),
     "rules": st.builds(GrantRules, split=COUNTS, interval=st.floats(1, 1e6), shadow=st.booleans()),
     "stray": st.builds(Stray, name=WORDS, disk=WORDS, size=COUNTS), "grants": st.lists(WORDS).map(tuple),
+    "avoids": st.lists(WORDS, max_size=2).map(tuple),
     "trial": st.builds(Trial, size=COUNTS, uid=COUNTS, gid=COUNTS, hosts=st.lists(WORDS, max_size=2).map(tuple)),
     "outcome": st.sampled_from(State), "reason": st.sampled_from(Reason), "state": st.sampled_from(State),
 }  # fmt: skip

@@ -101,7 +101,7 @@ def test_an_unknown_policy_is_found_before_anything_is_written(tmp_path: Path) -
     [
         ({"curves": {"late": Curve.of({2: 1.0, 4: 2.0})}}, "lacks a measurement on 1 target"),
         ({"curves": {"wide": Curve.of({1: 1.0, 64: 2.0})}}, "has n = 64, above --targets 20"),
-        ({"loads": (3.5,)}, "must lie between 0 and 1"),
+        ({"loads": (3.5,)}, "must be between 0 and 1"),
         ({"applications": 1, "loads": (0.04,), "step": 1e-6}, "no set of 1 applications"),
     ],
 )

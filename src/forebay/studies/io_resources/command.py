@@ -97,7 +97,7 @@ OSTS = StudyCommand(
 )
 ROBUSTNESS = StudyCommand(
     name="robustness",
-    help="Policies that know only the class of each curve (Bandet, VI-B).",
+    help="Policies that know only the class of each curve (VI-B).",
     build=_builder(
         "robustness", allocate="tcpu,best-bandwidth,forebay", place="greedy-non-clairvoyant,greedy-clairvoyant"
     ),

@@ -319,7 +319,7 @@ def test_a_token_is_shown_to_the_service(bench: Bench) -> None:
     bench.lua.configure(token=str(token), state="")
     assert bench.setup().code == 0
     token.write_text("wrong\n")
-    assert bench.lua.call("real_size", "7")[:2] == (-1, "unknown token")
+    assert bench.lua.call("real_size", "7")[:2] == (-1, "unknown token; ask an administrator for a new one")
     token.unlink()
     assert "cannot read the token" in bench.lua.call("real_size", "7").text
 

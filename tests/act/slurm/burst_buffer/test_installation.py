@@ -65,7 +65,7 @@ def test_a_changed_file_is_not_overwritten_unless_that_is_said_and_nothing_else_
         (("--service", "unix:relative"), "--service: must be an absolute path, not 'relative'"),
         (("--cluster", "a b"), "--cluster: must be Slurm's ClusterName, not 'a b'"),
         (("--wait", "-5s"), "--wait: must be from 0 to 24 days"),
-        (("--margin", "soon"), "--margin: 'soon' is not a number with a unit"),
+        (("--margin", "soon"), "--margin: 'soon' is not a number with a unit, like '4 MiB' or '1.5 h'"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(forebay: Forebay, etc: Path, words: tuple[str, ...], line: str) -> None:

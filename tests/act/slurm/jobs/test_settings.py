@@ -53,7 +53,7 @@ SCRATCH = '[scratch]\nfilesystem = "fs.toml"\nfolder = "{}"\n'
         ("[targets]\n", "targets.count: is missing"),
         ("[targets]\ncount = 4\n", "targets.name: is missing: name and count go together"),
         (SCRATCH.format("/s/{job}") + '[targets]\nname = "x"\n', "targets.count: is missing: name and count"),
-        ('[targets]\nname = "a b"\ncount = 4\n', "targets.name: only letters"),
+        ('[targets]\nname = "a b"\ncount = 4\n', "targets.name: may contain only letters"),
         ('[targets]\nname = "x"\ncount = 0\n', "targets.count: input should be greater than or equal to 1"),
         ('[targets]\nname = "x"\ncount = 4\nallocate = "tpcu"\n', "did you mean 'tcpu'?"),
         ('[targets]\nname = "x"\ncount = 4\nallocate = "optimal"\n', "targets.allocate: 'optimal' simulates"),
