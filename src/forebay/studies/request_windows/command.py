@@ -33,7 +33,7 @@ def build(
     total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
     seed: Seed = 0,
 ) -> RequestWindowsStudy:
-    """Windows of twins in 144 situations, and tuners that learn them.
+    """Windows of twins in 144 situations, and their tuners.
 
     Follows Bez et al. 2019, including the detection of access patterns. The model of the data servers is fitted to the
     paper's figures, so the results do not validate the paper.
