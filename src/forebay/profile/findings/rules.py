@@ -231,7 +231,7 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         if alone
         else "Divide the data evenly, or give the I/O of the busiest processes to several (collective "
         "buffering does so).",
-        share=share,
+        share=None if busy is None else evidence.measure_share(evidence.posix["rank"] == busy),
         predicted_gain=gain,
         numbers={"bytes": int(most), "mean_bytes": int(mean)},
     )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.ost_usage import FileSystems, OstUsage
 from forebay.model.units import format_size, plural
-from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.evidence import Bools, Evidence
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.ost_health import is_comparable, was_slow
@@ -128,9 +128,8 @@ def find_slow_targets(evidence: Evidence) -> Iterator[Finding]:
     if not slow.size:
         return
     worst = slow[np.argmax(slow["slowness"])]
-    here = np.isin(used.osts, slow["ost"])
-    share = float(used.bytes[here].sum() / used.bytes.sum())
-    late, usual = _slowest_processes(evidence, set(slow["ost"].tolist()))
+    there = _is_on(evidence, set(slow["ost"].tolist()))
+    late, usual = _slowest_processes(evidence, there)
     gain = late / usual if usual > 0 else float(worst["slowness"])
     names = ", ".join(str(int(ost)) for ost in slow["ost"])
     yield Finding(
@@ -139,20 +138,25 @@ def find_slow_targets(evidence: Evidence) -> Iterator[Finding]:
         because="every process with a file there waits for it",
         remedy="Tell the administrator (forebay history osts shows whether other runs saw it too), and avoid it: "
         "lfs setstripe -o LIST DIR, or forebay advise --apply DIR.",
-        share=share,
+        share=evidence.measure_share(there),
         predicted_gain=gain,
         confidence="measured",
         numbers={"ost": names, "slowness": float(worst["slowness"])},
     )
 
 
-def _slowest_processes(evidence: Evidence, slow: set[int]) -> tuple[float, float]:
-    """The most seconds of I/O of one process, with and without the files on the slow OSTs."""
-    uses = evidence.posix[evidence.posix["rank"] >= 0]
-    if not uses.size:
+def _is_on(evidence: Evidence, osts: set[int]) -> Bools:
+    """Which records are of files with a stripe on these OSTs."""
+    files = [layout.file for layout in evidence.records.layouts if osts.intersection(layout.osts)]
+    return np.isin(evidence.posix["id"], np.array(files, dtype=np.uint64))
+
+
+def _slowest_processes(evidence: Evidence, there: Bools) -> tuple[float, float]:
+    """The most seconds of I/O of one process, with and without the records that are there."""
+    of_one = evidence.posix["rank"] >= 0
+    if not of_one.any():
         return 0.0, 0.0
-    there = {layout.file for layout in evidence.records.layouts if slow.intersection(layout.osts)}
+    uses = evidence.posix[of_one]
     seconds = uses["seconds"].sum(axis=1)
-    is_there = np.isin(uses["id"], np.array(sorted(there), dtype=np.uint64))
-    totals = [np.bincount(uses["rank"], weights=weights) for weights in (seconds, seconds * ~is_there)]
+    totals = [np.bincount(uses["rank"], weights=weights) for weights in (seconds, seconds * ~there[of_one])]
     return float(totals[0].max()), float(totals[1].max())
