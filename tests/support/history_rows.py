@@ -37,7 +37,7 @@ def request_row(operation: str, **values: Any) -> dict[str, Any]:
     """What a run's reads or writes are like; what is not given is 0."""
     row: dict[str, Any] = {c.name: 0 for c in requests.columns if c.name != "run_id"}
     assert not values.keys() - row.keys()
-    return row | {"operation": operation} | values
+    return row | {"operation": operation, "file_sizes": None} | values
 
 
 def ost_columns(*rows: dict[str, Any]) -> dict[str, list[Any]]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from forebay.model.file_sizes import SizeClass
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
@@ -9,7 +11,9 @@ class Past:
 
     `count` and `size` are 0 if its layout is unknown. `io_bytes` counts files, not standard output and the
     like, and `shared_bytes` files that several processes used. Half of the bytes that the run wrote (or read, if it
-    wrote none) are in files of at least `file_size`; None if unknown. `request_size` is the most common one.
+    wrote none) are in files of at least `file_size`; None if unknown. `file_sizes` are all files that it wrote (or
+    read), by size; empty if unknown. `request_size` is the most common one. `components` is the most that the layout
+    of one of its files had, 0 if unknown.
     """
 
     run: int
@@ -23,6 +27,8 @@ class Past:
     shared_bytes: int = 0
     request_size: int = 0
     file_size: int | None = None
+    file_sizes: tuple[SizeClass, ...] = ()
+    components: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

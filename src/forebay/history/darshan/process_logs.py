@@ -12,6 +12,7 @@ from typing import Any
 
 from forebay.history.run_fields import ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
+from forebay.model.file_sizes import add_sizes, format_sizes, parse_sizes
 
 FEWEST_OSTS = 3
 """The fewest OSTs of a run that are compared."""
@@ -21,7 +22,7 @@ _SUMMED = (
     "pattern_requests", "io_less_1k", "io_1k_to_100k",
 )  # fmt: skip
 _FROM_FIRST = ("app", "exe", "user", "uid", "job_id", "log_ver")
-_NOT_SUMMED = ("operation", "file_size", "common_size", "common_call_size", *ORDERS)
+_NOT_SUMMED = ("operation", "file_size", "file_sizes", "common_size", "common_call_size", *ORDERS)
 _FROM_LARGEST = ("filesystem", "stripe_size", "file_stripe_count", "stripe_offset", "components", "pool", "common_size")
 
 
@@ -90,14 +91,18 @@ def _merge_modules(rows: Sequence[Row]) -> list[Row]:
 
 
 def _merge_requests(rows: Sequence[Row], shared: float) -> list[Row]:
-    """Merge rows of requests. Reads and writes get the same share of shared bytes: the logs do not separate them."""
+    """Merge rows of requests. Reads and writes get the same share of shared bytes: the logs do not separate them. A
+    file of several processes counts as one of each in `file_sizes`, which has no names."""
     merged = []
     for _, same in _group_by("operation", (part for row in rows for part in row.get("request_rows", ()))):
         largest = max(same, key=lambda part: part["total_bytes"])
         summed = {name: sum(part[name] for part in same) for name in largest if name not in _NOT_SUMMED}
         known = [part for part in same if part["contiguous"] is not None]
         order = {name: sum(part[name] for part in known) if known else None for name in ORDERS}
-        merged.append({**largest, **summed, **order, "shared_bytes": round(min(shared, 1.0) * summed["total_bytes"])})
+        sizes = [text for part in same if (text := part.get("file_sizes")) is not None]
+        files = format_sizes(add_sizes(*map(parse_sizes, sizes))) if len(sizes) == len(same) else None
+        moved_shared = round(min(shared, 1.0) * summed["total_bytes"])
+        merged.append({**largest, **summed, **order, "file_sizes": files, "shared_bytes": moved_shared})
     return merged
 
 

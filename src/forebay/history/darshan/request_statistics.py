@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.darshan.file_sizes import FileSizeCount
 from forebay.history.darshan.log import BINS, Sums, counter_columns
 from forebay.history.run_fields import OPERATIONS, ORDERS, Row
+from forebay.model.file_sizes import format_sizes
 
 Ints = NDArray[np.int64]
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
@@ -50,6 +52,7 @@ class RequestStatistics:
         self._tallies = {name: (_Tally(), _Tally()) for name in _MODULES}
         self._sizes: dict[str, Counter[int]] = {name: Counter() for name in _MODULES}
         self._extents = np.zeros((2, 2, 65), dtype=np.int64)  # bytes and largest, by doubling
+        self._file_sizes = FileSizeCount(), FileSizeCount()
         self._streams: dict[int, list[int]] = {}
         self._called, self._called_by_all = array("Q"), array("Q")
         self._shared_calls: NDArray[np.uint64] | None = None
@@ -78,7 +81,7 @@ class RequestStatistics:
             tally.requests += int(requests[i].sum())
             tally.smallest += int(bins[i, 0].sum())
         if counted:
-            self._note_extents(get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, moved)
+            self._note_extents(chunk, get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, moved)
         if name == "MPI-IO":
             by_all = chunk["rank"] < 0
             self._called_by_all.extend(chunk["id"][by_all].tolist())
@@ -111,12 +114,14 @@ class RequestStatistics:
             for tally, number in zip(self._tallies[name], certain, strict=True):
                 _count(tally.sizes, size, number)
 
-    def _note_extents(self, extents: Ints, moved: Ints) -> None:
+    def _note_extents(self, chunk: Any, extents: Ints, moved: Ints) -> None:
         doublings = np.frexp(extents.astype(float))[1]
-        for (weights, largest), extent, doubling, size in zip(self._extents, extents, doublings, moved, strict=True):
-            used = size > 0
-            np.add.at(weights, doubling[used], size[used])
-            np.maximum.at(largest, doubling[used], extent[used])
+        by_all = (chunk["rank"] < 0) & (self._nprocs > 1)
+        for i, (weights, largest) in enumerate(self._extents):
+            used = moved[i] > 0
+            np.add.at(weights, doublings[i][used], moved[i][used])
+            np.maximum.at(largest, doublings[i][used], extents[i][used])
+            self._file_sizes[i].add(chunk["id"][used], by_all[used], extents[i][used])
 
     def _note_streams(self, chunk: Any, at: Mapping[str, int]) -> None:
         for record in chunk[np.isin(chunk["id"], STREAMS)]:
@@ -125,12 +130,16 @@ class RequestStatistics:
 
     def _note_private(self, chunk: Any, moved: Ints) -> None:
         """Note files that several processes accessed through MPI-IO while one process moved all data."""
+        for i in np.flatnonzero(np.isin(chunk["id"], self._find_shared_calls())).tolist():
+            _note_users(self._once, chunk[i], moved[:, i].tolist())
+
+    def _find_shared_calls(self) -> NDArray[np.uint64]:
+        """The files that several processes accessed through MPI-IO."""
         if self._shared_calls is None:
             ids, callers = np.unique(np.array(self._called, dtype=np.uint64), return_counts=True)
-            by_all = np.array(self._called_by_all, dtype=np.uint64)
+            by_all = np.array(self._called_by_all if self._nprocs > 1 else [], dtype=np.uint64)
             self._shared_calls = np.union1d(ids[callers > 1], by_all)
-        for i in np.flatnonzero(np.isin(chunk["id"], self._shared_calls)).tolist():
-            _note_users(self._once, chunk[i], moved[:, i].tolist())
+        return self._shared_calls
 
     def common_size(self, counted: list[str]) -> int:
         """The most common request size in the module that moved most bytes; 0 if unknown."""
@@ -171,6 +180,7 @@ class RequestStatistics:
             "total_bytes": total,
             "shared_bytes": min(shared, total),
             "file_size": self._file_size(i),
+            "file_sizes": format_sizes(self._file_sizes[i].classes(self._find_shared_calls())),
             "requests": tally.requests,
             "request_bytes": tally.moved,
             "common_size": _commonest(tally.sizes, tally.smallest),

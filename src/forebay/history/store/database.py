@@ -275,7 +275,18 @@ def _add_requests(connection: Connection) -> None:
     connection.execute(schema.logs.update().values(mtime_ns=-1))
 
 
-_MIGRATIONS = (_add_journal, _add_filesystems, _add_requests)
+def _add_file_sizes(connection: Connection) -> None:
+    """Version 5: the number of files by size, and the components and the pool of advised layouts.
+
+    The sizes come from the logs, so the next ingest reads these again if they still exist.
+    """
+    for table, column in (("run_requests", "file_sizes"), ("decisions", "components"), ("decisions", "pool")):
+        if column not in {c["name"] for c in sa.inspect(connection).get_columns(table)}:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column} TEXT")
+    connection.execute(schema.logs.update().values(mtime_ns=-1))
+
+
+_MIGRATIONS = (_add_journal, _add_filesystems, _add_requests, _add_file_sizes)
 """From version 1 to 2 and so on, in the transaction that opens the database."""
 
 

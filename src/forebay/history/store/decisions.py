@@ -1,9 +1,10 @@
 """Decisions for jobs, and the runs that followed them."""
 
+import json
 from collections.abc import Mapping
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, RowMapping
 
 from forebay.history.run_fields import Row
 from forebay.history.store.bulk import within
@@ -27,7 +28,7 @@ def last_decision(connection: Connection, *conditions: sa.ColumnElement[bool]) -
     """The newest decision that meets the conditions."""
     query = sa.select(decisions).where(*conditions).order_by(decisions.c.decision_id.desc()).limit(1)
     row = connection.execute(query).mappings().first()
-    return None if row is None else dict(row)
+    return None if row is None else _decision(row)
 
 
 def find_last_decision(connection: Connection, app: str) -> Row | None:
@@ -51,7 +52,7 @@ def list_decisions(
     equal = (decisions.c[name] == value for name, value in wanted.items() if value is not None)
     query = sa.select(decisions).where(*equal, *within(decisions.c.time, since, until))
     rows = connection.execute(query.order_by(decisions.c.decision_id.desc()).limit(limit)).mappings().all()
-    return [_with_runs(connection, dict(row)) for row in rows]
+    return [_with_runs(connection, _decision(row)) for row in rows]
 
 
 def read_decision(connection: Connection, number: int) -> Row:
@@ -60,7 +61,12 @@ def read_decision(connection: Connection, number: int) -> Row:
     row = connection.execute(query).mappings().one_or_none() if number.bit_length() < 64 else None
     if row is None:
         raise BadInput(f"no decision {number} in the history", "`forebay history advice` lists all decisions")
-    return _with_runs(connection, dict(row))
+    return _with_runs(connection, _decision(row))
+
+
+def _decision(row: RowMapping) -> Row:
+    """A decision with a list in place of the database's text."""
+    return dict(row) | {"components": json.loads(row["components"] or "[]")}
 
 
 def _with_runs(connection: Connection, decision: Row) -> Row:

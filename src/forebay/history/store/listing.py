@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from forebay.history.run_fields import Row, WholeRun
 from forebay.history.store.bulk import within
 from forebay.history.store.schema import apps, decisions, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName, nearest_name
+from forebay.model.file_sizes import parse_sizes
 
 AT_ONCE = 2000
 """Rows held in memory at a time."""
@@ -73,10 +75,11 @@ def read_run(connection: Connection, run_id: int) -> WholeRun:
         low, high = connection.execute(sa.select(sa.func.min(runs.c.run_id), sa.func.max(runs.c.run_id))).one()
         raise BadInput(f"no run {run_id} in the history", f"run numbers are from {low} to {high}")
     files = sa.select(logs.c.path, logs.c.size, logs.c.status, logs.c.reason).order_by(logs.c.path)
+    parts = requests.select().where(requests.c.run_id == run_id).order_by("operation")
     return {
         "run": _run(row),
         "modules": _children(connection, modules.select().where(modules.c.run_id == run_id).order_by("module")),
-        "requests": _children(connection, requests.select().where(requests.c.run_id == run_id).order_by("operation")),
+        "requests": [_request_row(part) for part in _children(connection, parts)],
         "osts": _children(connection, run_osts().where(osts.c.run_id == run_id).order_by("filesystem", "ost")),
         "logs": _children(connection, files.where(logs.c.run_key == row["run_key"])),
     }
@@ -92,6 +95,11 @@ def _children(connection: Connection, query: sa.Select[Any]) -> list[Row]:
     return [
         {name: value for name, value in row.items() if name != "run_id"} for row in connection.execute(query).mappings()
     ]
+
+
+def _request_row(row: Row) -> Row:
+    """Reads or writes with objects in place of the database's text."""
+    return row | {"file_sizes": [asdict(c) for c in parse_sizes(row["file_sizes"])]}
 
 
 def _run(row: RowMapping) -> Row:

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table
 from forebay.history.store.bulk import fetch, whole_sum
 from forebay.history.store.listing import find_app_id
 from forebay.history.store.schema import apps, requests, runs, totals
+from forebay.model.file_sizes import parse_sizes
 from forebay.model.past_runs import Past, Peers
 
 MOST_RUNS = 10_000
@@ -104,6 +105,8 @@ _PAST = [
         "shared_bytes": runs.c.shared_bytes,
         "request_size": runs.c.common_size,
         "file_size": sa.func.coalesce(_WRITTEN.c.file_size, _READ.c.file_size),
+        "file_sizes": sa.func.coalesce(sa.func.nullif(_WRITTEN.c.file_sizes, ""), _READ.c.file_sizes),
+        "components": runs.c.pfl_components,
     }.items()
 ]
 _TABLES = runs.outerjoin(
@@ -120,7 +123,8 @@ def list_past_runs(connection: Connection, app: str, limit: int = 200, filesyste
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(limit)
     )
-    return fetch(connection, query, Past)[::-1]
+    rows = connection.execute(query).mappings().all()
+    return [Past(**{**row, "file_sizes": parse_sizes(row["file_sizes"])}) for row in reversed(rows)]
 
 
 def last_filesystem(connection: Connection, app: str) -> str | None:

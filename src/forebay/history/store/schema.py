@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Integer, Table
 
-VERSION = 4
+VERSION = 5
 """The version in the table `meta`; database.py migrates older ones."""
 
 metadata = sa.MetaData()
