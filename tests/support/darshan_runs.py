@@ -77,18 +77,18 @@ def posix_records(files: Files, nprocs: int) -> np.ndarray[Any, Any]:
     made = []
     for file, handles in by_file.items():
         if len(handles) == nprocs:
-            made.append(_posix_record(file, -1, list(handles.values())))
+            made.append(_posix_record(file, -1, handles))
         else:
-            made += [_posix_record(file, rank, [handle]) for rank, handle in handles.items()]
+            made += [_posix_record(file, rank, {rank: handle}) for rank, handle in handles.items()]
     return np.array(made, dtype=_record("POSIX"))
 
 
-def _posix_record(file: int, rank: int, handles: Iterable[Handle]) -> np.ndarray[Any, Any]:
+def _posix_record(file: int, rank: int, by_rank: Mapping[int, Handle]) -> np.ndarray[Any, Any]:
     counts: Counter[str] = Counter()
     sizes: Counter[int] = Counter()
     strides: Counter[int] = Counter()
     largest: dict[str, int] = {}
-    handles = list(handles)
+    handles = list(by_rank.values())
     for handle in handles:
         for name, value in handle.counts.items():
             if name.startswith("MAX_"):
@@ -104,8 +104,15 @@ def _posix_record(file: int, rank: int, handles: Iterable[Handle]) -> np.ndarray
     for name, seconds in chain.from_iterable(handle.seconds.items() for handle in handles):
         times[name] += seconds
     if len(handles) > 1 and times:
-        moved = [handle.counts["BYTES_READ"] + handle.counts["BYTES_WRITTEN"] for handle in handles]
-        counts |= {"FASTEST_RANK_BYTES": min(moved), "SLOWEST_RANK_BYTES": max(moved)}
+        spent = {rank: sum(handle.seconds.values()) for rank, handle in by_rank.items()}
+        for which, of_all in (("FASTEST", min), ("SLOWEST", max)):
+            which_rank = of_all(spent, key=lambda rank: spent[rank])
+            chosen = by_rank[which_rank].counts
+            counts |= {
+                f"{which}_RANK": which_rank,
+                f"{which}_RANK_BYTES": chosen["BYTES_READ"] + chosen["BYTES_WRITTEN"],
+            }
+            times[f"F_{which}_RANK_TIME"] = spent[which_rank]
     counts["FILE_ALIGNMENT"] = max(handle.alignment for handle in handles)
     usual = {"F_READ_TIME": 0.01, "F_WRITE_TIME": 0.02, "F_META_TIME": 0.001}
     return record("POSIX", file, rank, dict(counts) | largest, times or usual)

@@ -26,6 +26,10 @@ class Program:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
     slowness: dict[int, float] = field(default_factory=dict)
     """Of some files, how many times as long everything takes."""
+    pace: float = 1.0
+    """The same of all files, on a slow or busy file system."""
+    compute: float = 0.0
+    """Seconds without I/O."""
 
     def open(self, file: int, rank: int) -> Handle:
         handle = self.handles.setdefault((file, rank), Handle(alignment=self.alignment))
@@ -37,7 +41,7 @@ class Program:
         handle = self.open(file, rank)
         for offset in np.asarray(offsets).tolist():
             (handle.read if verb == "READ" else handle.write)(int(offset), size)
-            handle.seconds[_NAMES[verb]] += (0.0002 + size / 1e9) * self.slowness.get(file, 1.0)
+            handle.seconds[_NAMES[verb]] += (0.0002 + size / 1e9) * self.slowness.get(file, 1.0) * self.pace
 
     def everybody(self) -> range:
         return range(self.nprocs)
@@ -46,7 +50,7 @@ class Program:
         busy = np.zeros(self.nprocs)
         for (_, rank), handle in self.handles.items():
             busy[rank] += sum(handle.seconds.values())
-        run_time = int(2 * busy.max()) + 2
+        run_time = int(2 * busy.max() + self.compute) + 2
         return write_log(path, self.nprocs, self.handles, self.calls, self.streams, self.layouts, run_time)
 
 
@@ -226,7 +230,31 @@ def with_log(program: Program) -> None:
     stdio(program, 4096)
 
 
+def slow_hard(program: Program) -> None:
+    """The model's seconds are few in a run of minutes."""
+    program.pace = 100.0
+    shared_turns(program, 400, 47008)
+
+
+def one_aggregator(program: Program) -> None:
+    """Collective calls of a file with one stripe: one process writes for all."""
+    program.nprocs = 64
+    program.move(1, 0, "WRITE", np.arange(0, 4096 * MIB, 4 * MIB), 4 * MIB)
+    for rank in range(1, program.nprocs):
+        program.open(1, rank)
+    mpi_calls(program, "COLL", 64, MIB)
+
+
+def computing(program: Program) -> None:
+    """Bad I/O that takes 0.1 % of the run."""
+    shared_turns(program, 100, 4 * KIB)
+    many_files(program, 40)
+    program.compute = 100.0
+
+
 PLANTS |= {
+    "hard-slow": (["small-requests-shared", "misaligned"], slow_hard),
+    "one-aggregator": (["single-writer"], one_aggregator),
     "repeat-own": (["repeated-reads"], repeat_own),
     "repeat-all": (["repeated-reads"], repeat_all),
     "independent-64k": (["no-collective", "small-requests-shared"], independent(1000, 64 * KIB)),
@@ -248,6 +276,7 @@ CLEAN: dict[str, Plant] = {
     "write-and-read": written_and_read,
     "config-file": with_settings,
     "log-lines": with_log,
+    "computing": computing,
 }
 # Problems of the same weight that do not hide each other.
 TOGETHER = (

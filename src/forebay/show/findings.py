@@ -48,7 +48,7 @@ def _describe_nothing(evidence: Evidence) -> str:
     if not evidence.moved and not evidence.records.posix.size:
         return "The log has no I/O of files, so there is nothing to find."
     if not evidence.matters:
-        return "No finding: I/O takes less than 1 % of the run, so no change of it can matter."
+        return "No finding: I/O takes less than 0.5 % of the run, so no change of it can matter."
     return "No finding: requests are large and in order, files are few, and processes and OSTs are evenly used."
 
 

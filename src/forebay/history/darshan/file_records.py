@@ -1,6 +1,6 @@
 """The records of one Darshan log, file by file and process by process, reduced to what findings need.
 
-A record of Darshan's POSIX module has 704 bytes, one of `USE` has 168.
+A record of Darshan's POSIX module has 704 bytes, one of `USE` has 180.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,10 @@ USE = np.dtype(
         ("seconds", "f4", 2),  # summed over processes, like the next
         ("meta_seconds", "f4"),
         ("begin", "f4", 2),  # seconds of the run when the first one began
-        ("rank_bytes", "i8", 2),  # of the fastest and of the slowest process
+        # Of merged records, the fastest and the slowest process.
+        ("ranks", "i4", 2),
+        ("rank_bytes", "i8", 2),
+        ("slowest_seconds", "f4"),
     ]
 )
 CALL = np.dtype([("id", "u8"), ("rank", "i4"), ("collective", "i8", 2), ("independent", "i8", 2), ("bytes", "i8", 2)])
@@ -140,7 +143,9 @@ def _fill_uses(rows: Uses, name: str, nprocs: int, chunk: Chunk) -> None:
     rows["extent"] = np.where(used, get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, 0)
     rows["seconds"], rows["meta_seconds"] = get("F_READ_TIME", "F_WRITE_TIME"), get("F_META_TIME")
     rows["begin"] = get("F_READ_START_TIMESTAMP", "F_WRITE_START_TIMESTAMP")
+    rows["ranks"] = np.minimum(get("FASTEST_RANK", "SLOWEST_RANK"), nprocs - 1)
     rows["rank_bytes"] = get("FASTEST_RANK_BYTES", "SLOWEST_RANK_BYTES")
+    rows["slowest_seconds"] = get("F_SLOWEST_RANK_TIME")
     if name == "POSIX":
         _fill_sizes_and_order(rows, nprocs, get)
     else:  # the C library's buffer hides the order, and its mean request is all that is known of sizes

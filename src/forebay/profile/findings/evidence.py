@@ -12,6 +12,7 @@ from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, 
 
 Bools = NDArray[np.bool_]
 NOTICEABLE = 0.005
+"""The part of a run below which nobody notices."""
 MOST_GAIN = 100.0
 """Something else limits a run long before."""
 _NAMED = 3
@@ -94,15 +95,40 @@ class Evidence:
         """Bytes read and written."""
         return int(self.records.posix["bytes"].sum() + self.records.stdio["bytes"].sum())
 
+    @cached_property
+    def seconds_by_process(self) -> Floats:
+        """Darshan's seconds that each process spent on records of its own."""
+        totals = np.zeros(self.nprocs)
+        for uses in (self.records.posix, self.records.stdio):
+            alone = uses["rank"] >= 0
+            spent = uses["seconds"].sum(axis=1, dtype=float) + uses["meta_seconds"]
+            totals += np.bincount(uses["rank"][alone], weights=spent[alone], minlength=self.nprocs)[: self.nprocs]
+        return totals
+
+    @cached_property
+    def busiest_seconds(self) -> float:
+        """Darshan's seconds of I/O of the process with most, which the run waits for; at least so many, as merged
+        records only name their slowest process. The model's, if the log has no times."""
+        if self.measured <= 0:
+            return self.seconds / self.nprocs
+        merged = [uses["slowest_seconds"] for uses in (self.records.posix, self.records.stdio)]
+        slowest = max((float(column.max()) for column in merged if column.size), default=0.0)
+        busiest = max(self.measured / self.nprocs, float(self.seconds_by_process.max()), slowest)
+        return min(busiest, self.measured)
+
     @property
     def matters(self) -> bool:
-        """Whether I/O takes at least 1 % of the run, as measured or in the model."""
-        return max(self.measured, self.seconds) >= 0.01 * self.records.job.run_time * self.nprocs
+        """Whether the I/O of the busiest process takes a noticeable part of the run."""
+        return self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
+
+    def is_noticeable(self, saved: float) -> bool:
+        """Whether so many of the model's `seconds` less are noticeable in the busiest process."""
+        part = saved / self.seconds if self.seconds > 0 else 0.0
+        return part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
 
     def predict_gain(self, saved: float) -> float:
-        """How many times as fast the I/O is with so many of the model's `seconds` less; 1.0 if nobody would notice, as
-        it is less than `NOTICEABLE` of the run."""
-        if saved < NOTICEABLE * self.records.job.run_time * self.nprocs:
+        """How many times as fast the I/O is with so many of the model's `seconds` less; 1.0 if nobody would notice."""
+        if not self.is_noticeable(saved):
             return 1.0
         return min(self.seconds / max(self.seconds - saved, 1e-9), MOST_GAIN)
 
@@ -122,16 +148,20 @@ class Evidence:
         return tuple(names.get(file, f"file {file}") for file in largest)
 
     @cached_property
-    def bytes_by_process(self) -> Floats | None:
-        """Bytes that each process moved; None if a record of all processes hides it."""
+    def bytes_by_process(self) -> Floats:
+        """Bytes that each process moved. Of merged records, the fastest and the slowest process have theirs, and all
+        others the same part of the rest."""
         totals = np.zeros(self.nprocs)
         for uses in (self.posix, self.records.stdio):
-            moved = uses["bytes"].sum(axis=1)
-            merged = (uses["rank"] < 0) & (moved > 0)
-            even = np.abs(uses["rank_bytes"][:, 0] - uses["rank_bytes"][:, 1]) * self.nprocs <= 0.1 * moved
-            if (merged & ~even).any():
-                return None
-            totals += (moved[merged] / self.nprocs).sum()
+            moved = uses["bytes"].sum(axis=1).astype(float)
             alone = uses["rank"] >= 0
-            np.add.at(totals, uses["rank"][alone], moved[alone])
-        return totals
+            totals += np.bincount(uses["rank"][alone], weights=moved[alone], minlength=self.nprocs)[: self.nprocs]
+            merged = uses[~alone]
+            known = np.minimum(merged["rank_bytes"], moved[~alone, None])
+            known[merged["ranks"][:, 0] == merged["ranks"][:, 1]] = 0  # of a log without these counters
+            others = np.where(known.any(axis=1), max(self.nprocs - 2, 1), self.nprocs)
+            rest = np.maximum(moved[~alone] - known.sum(axis=1), 0) / others
+            totals += rest.sum()
+            named = known.any(axis=1)
+            np.add.at(totals, merged["ranks"][named], known[named] - rest[named, None])
+        return np.maximum(totals, 0)

@@ -5,7 +5,7 @@ would be at least `LEAST_GAIN` times as fast.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,8 @@ _LEAST_METADATA = 0.2  # of the time
 _LEAST_CALLS = 16  # of each process
 _LEAST_IMBALANCE = 1.5
 _LEAST_REPEATS = 1.8
+_WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
+"""Few processes have the time of these, and all others wait for them."""
 _BURST_BUFFER = 4.0  # how many times as fast as the parallel file system it is assumed to be
 
 
@@ -44,8 +46,16 @@ def diagnose_log(path: Path) -> Diagnosis:
 def find_problems(evidence: Evidence) -> list[Finding]:
     """Find all problems of a run, the most costly first."""
     rules = RULES if evidence.matters and evidence.seconds > 0 else (find_partial_log,)
-    findings = [finding for rule in rules for finding in rule(evidence)]
+    findings = [_bound_gain(finding) for rule in rules for finding in rule(evidence)]
+    findings = [f for f in findings if f.predicted_gain is None or f.predicted_gain >= LEAST_GAIN]
     return sorted(findings, key=lambda f: (-(f.predicted_gain or 1.0), -(f.share or 0.0), f.code))
+
+
+def _bound_gain(finding: Finding) -> Finding:
+    """Whatever the model says, changing a tenth of the I/O time makes the I/O at most 1.11 times as fast."""
+    if finding.code in _WAITED_FOR or finding.predicted_gain is None or finding.share is None:
+        return finding
+    return replace(finding, predicted_gain=min(finding.predicted_gain, 1 / max(1 - finding.share, 1e-9)))
 
 
 def _describe_operation(weights: Floats) -> str:
@@ -207,43 +217,58 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
     """One process that does all I/O, or processes with much more than others."""
     if evidence.nprocs == 1 or not evidence.moved:
         return
-    busy, most = _busiest(evidence)
+    busy, most = _find_busiest(evidence)
     mean = evidence.moved / evidence.nprocs
-    if most < _LEAST_IMBALANCE * mean or evidence.records.calls["collective"].any():
-        return  # with collective calls, few processes move the data of all
-    waited = (most - mean) / evidence.fs.bandwidth  # by all others
-    if waited < NOTICEABLE * evidence.records.job.run_time:
-        return
+    collective, independent = (int(evidence.records.calls[kind].sum()) for kind in ("collective", "independent"))
     alone = most > 0.9 * evidence.moved
+    if most < max(_LEAST_IMBALANCE * mean, evidence.fs.rpc) or (collective and not alone):
+        return  # with collective calls, a few processes move the data of all
+    if (1 - mean / most) * evidence.busiest_seconds < NOTICEABLE * evidence.records.job.run_time:
+        return
     gain = min(most / mean, 16.0) if alone else most / mean
-    share = most / evidence.moved
-    who = "one process" if busy is None else f"process {busy}"
+    because, remedy = _explain_uneven(alone, collective > independent, bool(evidence.records.layouts))
     yield Finding(
         code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
-        seen=f"{who} moved {100 * share:.0f} % of all bytes ({format_size(most)}; the mean of "
-        f"{evidence.nprocs} processes is {format_size(mean)})",
-        because="the others wait, and one process reaches neither the bandwidth of its node's network nor that of "
-        "several OSTs"
-        if alone
-        else "the run waits for its slowest process",
-        remedy="Let every process, or one on each node, write its part: MPI-IO with collective buffering, or parallel "
-        "HDF5."
-        if alone
-        else "Divide the data evenly, or give the I/O of the busiest processes to several (collective "
-        "buffering does so).",
-        share=None if busy is None else evidence.measure_share(evidence.posix["rank"] == busy),
+        seen=f"process {busy} moved {100 * min(most / evidence.moved, 1):.0f} % of all bytes ({format_size(most)}; "
+        f"the mean of {evidence.nprocs} processes is {format_size(mean)})",
+        because=because,
+        remedy=remedy,
+        share=_share_of(evidence, busy),
         predicted_gain=gain,
-        numbers={"bytes": int(most), "mean_bytes": int(mean)},
+        numbers={"process": busy, "bytes": int(most), "mean_bytes": int(mean)},
     )
 
 
-def _busiest(evidence: Evidence) -> tuple[int | None, float]:
-    """The process that moved most bytes, if it is known, and how many."""
+def _explain_uneven(alone: bool, collective: bool, lustre: bool) -> tuple[str, str]:
+    """Why the run is slow, and what to do."""
+    if not alone:
+        return "the run waits for its slowest process", (
+            "Divide the data evenly, or give the I/O of the busiest processes to several (collective "
+            "buffering does so)."
+        )
+    because = "the others wait, and one process reaches neither the bandwidth of its node's network nor that of several"
+    if not collective:
+        return f"{because} servers", (
+            "Let every process, or one on each node, write its part: MPI-IO with collective buffering, or parallel "
+            "HDF5."
+        )
+    stripes = "Give the file more stripes (lfs setstripe -c N DIR before the run), or set" if lustre else "Set"
+    return f"{because} servers; MPI-IO's collective calls handed it the data of all", (
+        f"{stripes} the hint cb_nodes to the number of nodes, so that several processes write what all have."
+    )
+
+
+def _find_busiest(evidence: Evidence) -> tuple[int, float]:
+    """The process that moved most bytes, and how many; at least so many, as merged records name only two processes."""
     by_process = evidence.bytes_by_process
-    if by_process is not None:
-        return int(by_process.argmax()), float(by_process.max())
-    uses = evidence.posix[evidence.posix["rank"] < 0]
-    return None, float(uses["rank_bytes"].max(axis=1).sum()) if uses.size else 0.0
+    return int(by_process.argmax()), float(by_process.max())
+
+
+def _share_of(evidence: Evidence, process: int) -> float | None:
+    """The part of the I/O seconds of all processes that this one has; None if merged records hide it."""
+    if (evidence.posix["rank"] < 0).any():
+        return None
+    return evidence.measure_share(evidence.posix["rank"] == process)
 
 
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
