@@ -1,7 +1,8 @@
 """Decides, records and applies a layout for the next run of an application."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ from forebay.history.store.jobs import jobs_by_target, release_targets, take_tar
 from forebay.history.store.past_runs import has_run, last_filesystem, list_past_runs, list_peer_runs
 from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
-from forebay.model.layout import ANY, Layout, Target
+from forebay.model.layout import ANY, TO_THE_END, Layout, Target
 
 SEEN_RUNS = 200  # the newest runs of an application; a policy sees no others
 _MOST_LISTED = 10  # excluded targets that a note lists
@@ -206,8 +207,11 @@ def advise(
             partial_runs=sum(run.partial for run in past),
         )
         if not is_question:
-            stripes, outcome = astuple(fitted.layout), advice.outcome
+            layout, outcome = fitted.layout, advice.outcome
             where = {"applied_to": str(apply_to) if apply_to else None, "filesystem": request.filesystem}
+            where |= {"components": json.dumps(list_components(layout)) if layout.before else None}
+            where |= {"pool": layout.pool or None}
+            stripes = layout.count, layout.size, layout.start
             row = request.decision_row(policy.name, striping.phase, stripes, striping.reason, outcome, **where)
             decision = record_decision(connection, row)
         if request.job and not shadow:
@@ -231,6 +235,18 @@ def advise(
             set_outcome(connection, decision, "applied")
         return replace(advice, outcome="applied")
     return advise(store, request, policy, files, remaining, loads, apply_to=apply_to, more_tries=more_tries - 1)
+
+
+def list_components(layout: Layout) -> list[dict[str, int | None]]:
+    """Return the components as objects for JSON. A count of 0 is on the MDT, and the last one has no end.
+
+    >>> list_components(Layout(count=8))
+    [{'end': None, 'stripe_count': 8, 'stripe_size': 1048576}]
+    """
+    return [
+        {"end": None if c.end == TO_THE_END else c.end, "stripe_count": c.count, "stripe_size": c.size}
+        for c in layout.components
+    ]
 
 
 def _free_first_target(view: StripeView, striping: Striping) -> tuple[Striping, tuple[str, ...]]:

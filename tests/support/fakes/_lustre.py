@@ -56,6 +56,7 @@ def answer(state, argv):
         ("lfs", "osts"): osts,
         ("lfs", "check"): check,
         ("lfs", "pool_list"): pool_list,
+        ("lfs", "--version"): version,
         ("lctl", "get_param"): get_param,
     }
     if tuple(argv[:2]) not in verbs:
@@ -547,6 +548,12 @@ def pool_list(state, arguments):
         path = f"/proc/fs/lustre/lov/{name}-MDT0000-mdtlov/pools/{pool}"
         raise Stop(2, f"lfs pool_list: cannot open {path}: No such file or directory (2)\n", head)
     return head + "".join(f"{name}-OST{index:04x}_UUID\n" for index in pools[pool])
+
+
+def version(state, arguments):
+    if arguments:
+        raise NotPretended(arguments)
+    return f"lfs {state.get('version', '2.17.57_62_gc881f8e_dirty')}\n"
 
 
 # Parameters

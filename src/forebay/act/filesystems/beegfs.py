@@ -115,6 +115,7 @@ class _BeeGFS(FileSystem):
     """
 
     note = "new files only: an existing file keeps its layout"
+    no_components = "BeeGFS has no progressive layouts: a folder has one pattern for all its files"
     max_count: int = MOST_TARGETS
     set: ClassVar[Command]
     """The command that sets the pattern of a folder, with {count} and {size} in it."""

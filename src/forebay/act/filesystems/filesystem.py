@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from forebay.act.command import Completed, format_command, run
-from forebay.decide.stripe.reasons import stripes
+from forebay.decide.stripe.reasons import describe_components
+from forebay.decide.stripe.view import Features
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.model.errors import BadInput, UserError, name_errors
 from forebay.model.layout import ANY, Layout, Target
@@ -27,10 +28,14 @@ class LayoutRefused(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedLayout:
-    """The nearest layout that the file system supports, and notes on the differences."""
+    """The nearest layout that the file system supports, and notes on the differences.
+
+    After it was set, the commands in `undo` restore the earlier one.
+    """
 
     layout: Layout
     notes: tuple[str, ...] = ()
+    undo: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +53,20 @@ class FileSystem(ABC):
     identity: Callable[[], AbstractContextManager[None]] = nullcontext
     note: ClassVar[str] = ""
     """A note on every layout that is set."""
+    no_components: ClassVar[str] = "this file system gives all parts of a file the same stripes"
+    """Why it has no progressive layouts."""
 
     def fit(self, layout: Layout) -> FittedLayout:
         """Return the nearest layout that this file system supports."""
         return FittedLayout(layout=layout, notes=(self.note,) if self.note else ())
+
+    def features(self, folder: Path | None) -> Features:  # noqa: ARG002
+        """Return what layouts this file system has for new files in `folder`; None if the folder is not known yet."""
+        return Features(no_progressive=self.no_components, no_mdt=self.no_components)
+
+    def pool_targets(self, pool: str, folder: Path | None) -> frozenset[int]:  # noqa: ARG002
+        """Return the indices of the targets in a pool. Raise BadInput if there is no such pool."""
+        raise BadInput(f"pool {pool}", "Forebay sets pools only on Lustre; leave --pool out")
 
     @abstractmethod
     def set_command(self, layout: Layout, folder: Path) -> Command:
@@ -79,7 +94,7 @@ class FileSystem(ABC):
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:  # noqa: ARG002
         """Raise LayoutRefused unless new files in `folder` get the layout that was just set."""
         actual = self.layout(folder)
-        if actual != layout:
+        if actual != (layout if layout.pool else replace(layout, pool=actual.pool)):
             command = format_command(self.set_command(layout, folder))
             raise LayoutRefused(f"{command}: reads back as {describe_layout(actual)}, not {describe_layout(layout)}")
 
@@ -107,7 +122,7 @@ class FileSystem(ABC):
             except BaseException:
                 self._restore(undo, folder)
                 raise
-        return fitted
+        return replace(fitted, undo=undo)
 
     def _restore(self, undo: tuple[Command, ...], folder: Path) -> str:
         """Restore the earlier layout if it changed; return the outcome as the end of a sentence."""
@@ -130,7 +145,8 @@ def describe_layout(layout: Layout) -> str:
     '8 stripes of 4 MiB from target 12'
     """
     start = "" if layout.start == ANY else f" from target {layout.start}"
-    return f"{stripes(layout.count, layout.size)}{start}"
+    pool = f" in pool {layout.pool}" if layout.pool else ""
+    return f"{describe_components(layout)}{start}{pool}"
 
 
 def path_argument(path: Path) -> str:
@@ -160,8 +176,9 @@ def numbered_targets(count: int) -> tuple[Target, ...]:
 
 def _check_layout(layout: Layout, targets: Sequence[Target], max_count: int) -> None:
     usable = {t.index for t in targets if t.usable}
-    if layout.count > len(usable):
-        raise BadInput(f"stripe count {layout.count}", f"only {len(usable)} of {len(targets)} targets are usable")
+    if layout.most_targets > len(usable):
+        count = " + ".join(str(component.count) for component in layout.components if component.count)
+        raise BadInput(f"stripe count {count}", f"only {len(usable)} of {len(targets)} targets are usable")
     if layout.count > max_count:
         raise BadInput(f"stripe count {layout.count}", f"the file system allows at most {max_count}")
     if layout.start != ANY and layout.start not in usable:

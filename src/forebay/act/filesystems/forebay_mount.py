@@ -27,8 +27,8 @@ def format_layout(layout: Layout) -> str:
 def parse_layout(text: str) -> Layout:
     """Parse a layout. The size may have a unit; size and start have defaults. Raise ValueError if it is invalid.
 
-    >>> parse_layout("count=2 size=1MiB")
-    Layout(count=2, size=1048576, start=-1)
+    >>> parse_layout("count=2 size=1MiB") == Layout(count=2, size=1 << 20)
+    True
     """
     values = dict(word.partition("=")[::2] for word in text.split())
     if "count" not in values or not values.keys() <= {"count", "size", "start"}:

@@ -1,7 +1,7 @@
 """Phrases that the reasons of striping policies share."""
 
 from forebay.decide.stripe.view import StripeView
-from forebay.model.layout import KIB, MIB
+from forebay.model.layout import KIB, MIB, Layout
 from forebay.model.units import format_size, plural
 
 _GIB = 1 << 30
@@ -23,6 +23,20 @@ def stripes(count: int, size: int) -> str:
     '8 stripes of 1 MiB'
     """
     return f"{plural(count, 'stripe')} of {stripe_size(size)}"
+
+
+def describe_components(layout: Layout) -> str:
+    """
+    >>> from forebay.model.layout import Component
+    >>> describe_components(Layout(count=8, before=(Component(end=65536, count=0), Component(end=MIB, count=1))))
+    'on the MDT up to 64 KiB, 1 stripe of 1 MiB up to 1 MiB, then 8 stripes of 1 MiB'
+    """
+    parts = [
+        f"{stripes(part.count, part.size) if part.count else 'on the MDT'} up to {stripe_size(part.end)}"
+        for part in layout.before
+    ]
+    last = stripes(layout.count, layout.size)
+    return ", ".join([*parts, f"then {last}"]) if parts else last
 
 
 def target_limit(most: int) -> str:

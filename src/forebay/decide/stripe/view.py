@@ -1,14 +1,36 @@
 """What a striping policy sees, and what it returns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import Layout, Target
 from forebay.model.past_runs import Past, Peers
 
-__all__ = ["Past", "Peers", "Phase", "StripeView", "Striping"]
+__all__ = ["Features", "Gain", "Past", "Peers", "Phase", "StripeView", "Striping"]
 Phase = Literal["initial", "rule", "heuristic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What a file system has beside stripe count and size, and why it lacks the rest.
+
+    `progressive` layouts have other stripes in the first part of a file. The metadata targets can hold that part if
+    `mdt_free`, the bytes free on the fullest of them, is not 0. `pool` is the pool that the folder's files belong to.
+    """
+
+    progressive: bool = False
+    no_progressive: str = ""
+    mdt_free: int = 0
+    no_mdt: str = ""
+    pool: str = ""
+
+    def without(self, because: str, *, progressive: bool = False) -> "Features":
+        """Return the features without data on metadata targets, and unless `progressive`, without components at all."""
+        if progressive:
+            return replace(self, mdt_free=0, no_mdt=because)
+        return Features(no_progressive=because, no_mdt=because, pool=self.pool)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +43,9 @@ class StripeView:
     `shared_file` (whether several processes share a file) and `io_processes` (how many did I/O) describe its latest
     run, if possible with the same process count; None if unknown. That run is `pattern_run`, with `pattern_processes`
     (None: the last of `runs`). `file_size` describes the largest files so far: in run `file_size_run`, half of the
-    bytes were in files of at least this size. `request_size` is the typical request in bytes (0 if unknown). `chance`
-    in [0, 1) is the only randomness that a policy may use.
+    bytes were in files of at least this size. `file_sizes` are the numbers of files of each size, summed over the runs
+    `size_runs`; empty if unknown. `request_size` is the typical request in bytes (0 if unknown). `features` are the
+    file system's. `chance` in [0, 1) is the only randomness that a policy may use.
     """
 
     application: str
@@ -39,7 +62,10 @@ class StripeView:
     pattern_processes: int | None = None
     file_size: int | None = None
     file_size_run: int | None = None
+    file_sizes: tuple[SizeClass, ...] = ()
+    size_runs: tuple[int, ...] = ()
     request_size: int = 0
+    features: Features = Features()
     chance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -73,8 +99,23 @@ class StripeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """How many times as fast the run's I/O is predicted to be as with the best layout of one component.
+
+    It is between `low` and `high` if the model's costs of files and objects are wrong by a factor of two.
+    """
+
+    factor: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Striping:
-    """A layout for the next run, its `targets`, the phase and the `runs` behind it, and why this layout and place."""
+    """A layout for the next run, its `targets`, the phase and the `runs` behind it, and why this layout and place.
+
+    `gain` is that of the components of a progressive layout.
+    """
 
     layout: Layout
     phase: Phase
@@ -82,6 +123,7 @@ class Striping:
     runs: tuple[int, ...] = ()
     targets: tuple[int, ...] = ()
     where: str = ""
+    gain: Gain | None = None
 
     @property
     def reason(self) -> str:

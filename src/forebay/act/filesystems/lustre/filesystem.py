@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, CommandHangs, run, run_unchecked
@@ -18,9 +18,12 @@ from forebay.act.filesystems.filesystem import (
     require_listed,
 )
 from forebay.act.filesystems.lustre import output
+from forebay.decide.stripe.view import Features
 from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError, why
-from forebay.model.layout import ANY, DEFAULT_SIZE, Layout, Target
+from forebay.model.layout import ANY, DEFAULT_SIZE, TO_THE_END, Component, Layout, Target
+
+_FIRST_PROGRESSIVE, _FIRST_ON_MDT = (2, 10), (2, 11)  # releases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +36,55 @@ class Lustre(FileSystem):
         """
         >>> " ".join(Lustre().set_command(Layout(count=8, size=4 << 20, start=12), Path("/scratch/run")))
         'lfs setstripe -c 8 -S 4M -i 12 /scratch/run'
+        >>> " ".join(Lustre().set_command(Layout(count=8, before=(Component(end=65536, count=0),)), Path("/scratch")))
+        'lfs setstripe -E 64K -L mdt -E -1 -c 8 -S 1M /scratch'
         """
+        options: tuple[str, ...] = ()
+        for component in layout.components:
+            end = "-1" if component.end == TO_THE_END else format_size_option(component.end)
+            options += ("-E", end) if layout.before else ()
+            if not component.count:
+                options += "-L", "mdt"
+                continue
+            # A component inherits what it does not name from the one before it.
+            pool = ("-p", layout.pool) if layout.pool else ()
+            options += "-c", str(component.count), "-S", format_size_option(component.size), *pool
         start = () if layout.start == ANY else ("-i", str(layout.start))
-        numbers = "-c", str(layout.count), "-S", format_size_option(layout.size)
-        return "lfs", "setstripe", *numbers, *start, path_argument(folder)
+        return "lfs", "setstripe", *options, *start, path_argument(folder)
+
+    def features(self, folder: Path | None) -> Features:
+        """Ask the file system, if this machine has it; else assume a release that has progressive layouts."""
+        if folder is None and (self.mount is None or self.known_targets is not None):
+            return Features(progressive=True, no_mdt="the free space of the MDTs is not known")
+        try:
+            version = output.parse_version(run(("lfs", "--version"), timeout=self.timeout))
+            pool = self._read_layout(folder, "-d").last.pool if folder else ""
+        except UserError as error:
+            return Features(no_progressive=f"the release of Lustre is not known ({error})", no_mdt=str(error))
+        release = ".".join(map(str, version)) or "unknown"
+        if version < _FIRST_PROGRESSIVE:
+            because = f"release {release} of Lustre has no progressive layouts"
+            return Features(no_progressive=because, no_mdt=because, pool=pool)
+        if version < _FIRST_ON_MDT:
+            return Features(progressive=True, no_mdt=f"release {release} of Lustre has no data on MDTs", pool=pool)
+        try:
+            free = output.parse_mdts(run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout).out)
+        except CommandFailed as error:
+            return Features(progressive=True, no_mdt=f"the free space of the MDTs is not known ({error})", pool=pool)
+        no_mdt = "" if free else "lfs df shows no free space of an MDT"
+        return Features(progressive=True, mdt_free=min(free, default=0), no_mdt=no_mdt, pool=pool)
+
+    def pool_targets(self, pool: str, folder: Path | None) -> frozenset[int]:
+        """Ask `lfs pool_list`. An empty pool is refused, because Lustre lets its files use any OST."""
+        system = self._osts(folder)[0].system
+        known = output.parse_pools(run(("lfs", "pool_list", system), timeout=self.timeout))
+        if pool not in known:
+            others = f"it has {', '.join(known)}" if known else "it has no pools"
+            raise BadInput(f"--pool {pool}", f"file system {system} has no such pool; {others}")
+        members = output.parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
+        if not members:
+            raise BadInput(f"--pool {pool}", "the pool has no OST; choose another one")
+        return members
 
     def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
         lost, drained = output.Issues(), output.Issues()
@@ -86,12 +134,8 @@ class Lustre(FileSystem):
 
     def layout(self, folder: Path) -> Layout:
         striped = self._read_layout(folder, "-d")
-        last = striped.last
-        factor = sum(ost.active for ost in self._osts(folder)) if last.count < 0 else 1
-        count = abs(last.count) * factor or 1
-        return locate_errors(
-            striped.where, lambda: Layout(count=count, size=last.size or DEFAULT_SIZE, start=last.start)
-        )
+        active = sum(ost.active for ost in self._osts(folder)) if any(c.count < 0 for c in striped.components) else 1
+        return _convert(striped, active)
 
     def undo_commands(self, folder: Path) -> tuple[Command, ...]:
         striped = self._read_layout(folder, "-d", "--raw")
@@ -111,10 +155,14 @@ class Lustre(FileSystem):
                 reason = f"cannot create a file to check the layout of new files: {why(error)}"
                 raise BadInput(str(folder), reason) from None
             striped = self._read_layout(path)
+        if layout.before:
+            self._confirm_components(layout, folder, targets, striped)
+            return
         component = striped.components[0]
         start = component.osts[0] if component.osts and layout.start != ANY else ANY
         is_same = (component.count, component.size, start) == (layout.count, layout.size, layout.start)
-        matches = is_same and len(striped.components) == 1
+        in_pool = not layout.pool or component.pool == layout.pool
+        matches = is_same and in_pool and len(striped.components) == 1
         usable = [t.index for t in targets if t.usable]
         # A file with a first OST gets the OSTs that follow it, and the caller may rely on that.
         following = sorted(usable, key=lambda index: (index < layout.start, index))[: layout.count]
@@ -127,6 +175,29 @@ class Lustre(FileSystem):
         on = f" on OST {', '.join(map(str, component.osts))}{pool}" if component.osts else ""
         gets = describe_layout(locate_errors(striped.where, lambda: Layout(count=component.count, size=component.size)))
         raise LayoutRefused(f"a new file in {folder} gets {gets}{on}, not {describe_layout(layout)}", lost)
+
+    def _confirm_components(
+        self, layout: Layout, folder: Path, targets: Sequence[Target], striped: output.StripedLayout
+    ) -> None:
+        """Check the layout of a new file, in which only the first component has objects yet.
+
+        The others get theirs when something is written there, on OSTs that no earlier component has. So there must be
+        as many OSTs that accept new files.
+        """
+        actual = _convert(striped, 1)
+        if replace(actual, start=ANY, pool=layout.pool and actual.pool) != layout:
+            raise LayoutRefused(
+                f"a new file in {folder} gets {describe_layout(replace(actual, start=ANY))}, not "
+                f"{describe_layout(layout)}"
+            )
+        usable = frozenset(t.index for t in targets if t.usable)
+        accepting = self._find_accepting(folder, striped.components[-1]) | frozenset(striped.components[0].osts)
+        if len(accepting & usable) < layout.most_targets:
+            raise LayoutRefused(
+                f"files in {folder} need {layout.most_targets} OSTs for all components, and {len(accepting & usable)} "
+                "accept new files",
+                usable - accepting,
+            )
 
     def _find_accepting(self, folder: Path, component: output.Component) -> frozenset[int]:
         """Find the OSTs that accept new files: those of a file striped over all OSTs, and those of `component`."""
@@ -161,6 +232,36 @@ class Lustre(FileSystem):
         """Return the mount point as an argument, if it is known."""
         where = self.mount or (folder and (_mount_of(folder) or folder))
         return (path_argument(where),) if where else ()
+
+
+def _convert(striped: output.StripedLayout, osts: int) -> Layout:
+    """Convert a layout as `lfs` prints it; a negative count stands for that many times all `osts`.
+
+    Of mirrored and self-extending layouts, and of those that end on an MDT, only the last objects count.
+    """
+
+    def stripes(part: output.Component) -> int:
+        return abs(part.count) * (osts if part.count < 0 else 1) or 1
+
+    last, parts = striped.last, striped.components
+    is_sequence = striped.mirrors <= 1 and parts[-1] is last and not any(part.extension for part in parts)
+    return locate_errors(
+        striped.where,
+        lambda: Layout(
+            count=stripes(last),
+            size=last.size or DEFAULT_SIZE,
+            start=last.start,
+            before=tuple(
+                Component(
+                    end=int(part.end),
+                    count=0 if part.pattern == output.ON_MDT else stripes(part),
+                    size=part.size or DEFAULT_SIZE,
+                )
+                for part in (parts[:-1] if is_sequence else ())
+            ),
+            pool=last.pool,
+        ),
+    )
 
 
 def _merge_targets(osts: Sequence[output.Ost], listed: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:

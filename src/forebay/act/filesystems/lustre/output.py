@@ -77,6 +77,31 @@ def parse_osts(text: str) -> tuple[Ost, ...]:
     )
 
 
+_MDT = re.compile(r"^\S+\s+\d+\s+\d+\s+(?P<free>\d{1,18})\s+\S+\s+.*\[MDT:\d+\]", re.MULTILINE)
+
+
+def parse_mdts(text: str) -> tuple[int, ...]:
+    """Parse the free bytes of the MDTs in the output of `lfs df`."""
+    return tuple(int(mdt["free"]) * KIB for mdt in _MDT.finditer(text))
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """
+    >>> parse_version("lfs 2.17.57_62_gc881f8e_dirty"), parse_version("none")
+    ((2, 17, 57), ())
+    """
+    match = re.search(r"\b(\d{1,4}(?:\.\d{1,4})+)", text)
+    return tuple(int(number) for number in match[1].split(".")) if match else ()
+
+
+def parse_pools(text: str) -> tuple[str, ...]:
+    """
+    >>> parse_pools("Pools from scratch:\\nscratch.flash\\n")
+    ('flash',)
+    """
+    return tuple(line.partition(".")[2].strip() for line in text.splitlines()[1:] if "." in line)
+
+
 def parse_pool(text: str) -> frozenset[int]:
     """Parse the OSTs of `lfs pool_list SYSTEM.POOL`.
 
@@ -137,7 +162,7 @@ def parse_check(text: str) -> Issues:
     return {(f["system"], int(f["index"], 16)): f["because"].lower() for f in _UNREACHABLE.finditer(text)}
 
 
-_PLAIN, _OVERSTRIPED, _ON_MDT = "raid0", "raid0,overstriped", "mdt"
+_PLAIN, _OVERSTRIPED, ON_MDT = "raid0", "raid0,overstriped", "mdt"
 TO_THE_END = "-1"  # a component's end: the end of the file
 
 
@@ -162,7 +187,7 @@ class Component:
     def options(self, before: Component) -> tuple[str, ...]:
         """Return the options of `lfs setstripe` that create it after component `before`, from which it inherits."""
         end = ("-E", self.end) if self.end else ()
-        if self.pattern == _ON_MDT:
+        if self.pattern == ON_MDT:
             return *end, "-L", "mdt"
         count = "-C" if self.pattern == _OVERSTRIPED else "-c"
         return (
@@ -176,7 +201,7 @@ class Component:
 
     def unsupported_feature(self, before: Component) -> str:
         """Return the feature that these options cannot express after component `before`, or ""."""
-        if self.pattern not in ("", _PLAIN, _OVERSTRIPED, _ON_MDT):
+        if self.pattern not in ("", _PLAIN, _OVERSTRIPED, ON_MDT):
             return f"a layout of pattern {self.pattern}"
         if self.flags not in ("", "0"):
             return f"a layout with components flagged {self.flags}"
@@ -187,7 +212,7 @@ class Component:
             return "a progressive layout that may name its OSTs"
         # A component inherits missing options from the one before it, and lfs rejects 0.
         inherited = before.count and not self.count, before.size and not self.size, before.pool and not self.pool
-        if self.pattern != _ON_MDT and (any(inherited) or (before.pattern == _OVERSTRIPED != self.pattern)):
+        if self.pattern != ON_MDT and (any(inherited) or (before.pattern == _OVERSTRIPED != self.pattern)):
             return "a progressive layout with a default after a value"
         return ""
 
@@ -211,7 +236,7 @@ class StripedLayout:
     @property
     def last(self) -> Component:
         """The component that holds most of a large file; `lfs getstripe -c` on a folder prints its count."""
-        with_objects = [c for c in self.components if c.pattern != _ON_MDT and not c.extension]
+        with_objects = [c for c in self.components if c.pattern != ON_MDT and not c.extension]
         return (with_objects or self.components)[-1]
 
     def options(self) -> tuple[str, ...]:
@@ -224,7 +249,7 @@ class StripedLayout:
         for component in self.components:
             feature = feature or component.unsupported_feature(before)
             options += component.options(before)
-            before = _NOTHING if component.pattern == _ON_MDT else component
+            before = _NOTHING if component.pattern == ON_MDT else component
         if feature:
             raise BadInput(self.where, f"shows {feature}, which Forebay cannot restore; the folder is unchanged")
         return options
