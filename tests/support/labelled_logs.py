@@ -171,6 +171,12 @@ def collective(program: Program) -> None:
     mpi_calls(program, "COLL", 512, MIB)
 
 
+def blocks_by_calls(program: Program, count: int, size: int) -> None:
+    """Contiguous blocks, but in many independent calls."""
+    shared_blocks(program, count * size, size)
+    mpi_calls(program, "INDEP", count, size)
+
+
 def few_stripes(program: Program) -> None:
     program.nprocs = 64
     shared_blocks(program, 64 * MIB, 16 * MIB)
@@ -245,6 +251,28 @@ def one_aggregator(program: Program) -> None:
     mpi_calls(program, "COLL", 64, MIB)
 
 
+def straggler(program: Program) -> None:
+    program.slowness = {103: 20.0}
+    own(program, 256 * MIB, 4 * MIB)
+
+
+def slow_opens(program: Program) -> None:
+    """All processes open one file together, and wait long for the metadata server."""
+    shared_blocks(program, 64 * MIB, 16 * MIB)
+    mpi_calls(program, "COLL", 4, 16 * MIB)
+    for rank in program.everybody():
+        program.handles[1, rank].seconds["F_META_TIME"] += 3.0
+
+
+def one_of_many(program: Program) -> None:
+    """Process 0 writes a file with one stripe: no other process has one on this OST."""
+    program.move(1, 0, "WRITE", np.arange(0, 16 * MIB, 4 * MIB), 4 * MIB)
+    own(program, 64 * MIB, 4 * MIB)
+    striped(program, 1, [3])
+    program.open(9, 0)
+    striped(program, 9, [31])
+
+
 def computing(program: Program) -> None:
     """Bad I/O that takes 0.1 % of the run."""
     shared_turns(program, 100, 4 * KIB)
@@ -255,6 +283,9 @@ def computing(program: Program) -> None:
 PLANTS |= {
     "hard-slow": (["small-requests-shared", "misaligned"], slow_hard),
     "one-aggregator": (["single-writer"], one_aggregator),
+    "straggler": (["imbalance"], straggler),
+    "slow-opens": (["metadata-bound"], slow_opens),
+    "independent-blocks-1m": (["no-collective"], lambda p: blocks_by_calls(p, 2048 // p.nprocs, MIB)),
     "repeat-own": (["repeated-reads"], repeat_own),
     "repeat-all": (["repeated-reads"], repeat_all),
     "independent-64k": (["no-collective", "small-requests-shared"], independent(1000, 64 * KIB)),
@@ -277,6 +308,8 @@ CLEAN: dict[str, Plant] = {
     "config-file": with_settings,
     "log-lines": with_log,
     "computing": computing,
+    "one-of-many": one_of_many,
+    "few-calls-1m": lambda p: blocks_by_calls(p, 16, MIB),
 }
 # Problems of the same weight that do not hide each other.
 TOGETHER = (

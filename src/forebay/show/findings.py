@@ -41,6 +41,7 @@ def describe_run(evidence: Evidence) -> str:
     return (
         f"{program}: {plural(job.nprocs, 'process')}, {format_duration(job.run_time)}, "
         f"{format_size(evidence.moved)} moved, I/O {each} a process on average"
+        + (" (its threads added up)" if evidence.measured > job.run_time * job.nprocs else "")
     )
 
 

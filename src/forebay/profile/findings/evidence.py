@@ -19,6 +19,10 @@ _NAMED = 3
 _BLOCK = 100_000
 
 
+def _second(pair: tuple[int, float]) -> float:
+    return pair[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The records of one log, and the model of its file system."""
@@ -106,15 +110,25 @@ class Evidence:
         return totals
 
     @cached_property
+    def slowest_process(self) -> tuple[int, float]:
+        """The process with most of Darshan's seconds of I/O, and how many; at least so many, as a merged record names
+        only its slowest process."""
+        totals = self.seconds_by_process.copy()
+        slowest: tuple[int, float] = (0, 0.0)
+        for uses in (self.records.posix, self.records.stdio):
+            merged = uses[uses["rank"] < 0]
+            totals += float(merged["seconds"].sum() + merged["meta_seconds"].sum()) / self.nprocs
+            if merged.size:
+                at = int(merged["slowest_seconds"].argmax())
+                slowest = max(slowest, (int(merged["ranks"][at, 1]), float(merged["slowest_seconds"][at])), key=_second)
+        busiest = max(slowest, (int(totals.argmax()), float(totals.max())), key=_second)
+        return busiest[0], min(busiest[1], self.measured)
+
+    @cached_property
     def busiest_seconds(self) -> float:
-        """Darshan's seconds of I/O of the process with most, which the run waits for; at least so many, as merged
-        records only name their slowest process. The model's, if the log has no times."""
-        if self.measured <= 0:
-            return self.seconds / self.nprocs
-        merged = [uses["slowest_seconds"] for uses in (self.records.posix, self.records.stdio)]
-        slowest = max((float(column.max()) for column in merged if column.size), default=0.0)
-        busiest = max(self.measured / self.nprocs, float(self.seconds_by_process.max()), slowest)
-        return min(busiest, self.measured)
+        """Darshan's seconds of I/O of the process with most, which the run waits for; the model's, if the log has no
+        times."""
+        return self.slowest_process[1] if self.measured > 0 else self.seconds / self.nprocs
 
     @property
     def matters(self) -> bool:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from forebay.history.darshan.file_records import read_file_records
-from forebay.model.units import format_binary, format_size, plural
-from forebay.profile.findings.evidence import NOTICEABLE, Bools, Evidence
-from forebay.profile.findings.finding import Code, Finding
-from forebay.profile.findings.io_time import Floats
+from forebay.history.darshan.file_records import Uses, read_file_records
+from forebay.model.units import format_binary, format_duration, format_size, plural
+from forebay.profile.findings.evidence import MOST_GAIN, NOTICEABLE, Bools, Evidence
+from forebay.profile.findings.finding import Code, Confidence, Finding
+from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
 
 Rule = Callable[[Evidence], Iterator[Finding]]
@@ -23,10 +23,23 @@ MOSTLY = 0.5
 _LEAST_METADATA = 0.2  # of the time
 _LEAST_CALLS = 16  # of each process
 _LEAST_IMBALANCE = 1.5
+_LEAST_LATENESS = 3.0  # times as long as the others take
+_LEAST_WAIT = 0.05  # of the run
+_LEAST_SECONDS = 0.5  # of a process; what is shorter can be chance
 _LEAST_REPEATS = 1.8
+_MANY_CALLS = 1000  # Drishti calls so many independent ones many, too
 _WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
 """Few processes have the time of these, and all others wait for them."""
+_METADATA_CALLS = {"opens": "open", "stats": "lookup", "syncs": "sync"}
 _BURST_BUFFER = 4.0  # how many times as fast as the parallel file system it is assumed to be
+_BECOME_COLLECTIVE = (
+    "Use collective MPI-IO (MPI_File_write_at_all, H5FD_MPIO_COLLECTIVE) with collective buffering "
+    "(hints romio_cb_write=enable, romio_cb_read=enable), or collect the data in fewer, larger requests."
+)
+_ALREADY_COLLECTIVE = (
+    "The calls are collective, but MPI-IO passes small pieces on: set the hints romio_cb_write=enable, "
+    "romio_cb_read=enable and a larger cb_buffer_size, and romio_ds_write=disable if it reads what the program writes."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +78,22 @@ def _describe_operation(weights: Floats) -> str:
     return "reads" if weights[0] > weights[1] else "writes"
 
 
+def _calls_collectively(evidence: Evidence) -> bool:
+    """Whether most calls of MPI-IO are collective."""
+    calls = evidence.records.calls
+    return bool(calls["collective"].sum() > calls["independent"].sum())
+
+
+def _describe_sizes(requests: Ints, moved: Ints) -> str:
+    """Such as "400 reads of 1.2 kB and 20 writes of 64 kB", without those that hardly count."""
+    counts, sizes = requests.sum(axis=0).tolist(), moved.sum(axis=0).tolist()
+    return " and ".join(
+        f"{count:,} {kind} of {format_size(size / count)}"
+        for kind, count, size in zip(("reads", "writes"), counts, sizes, strict=True)
+        if 100 * count > sum(counts)
+    )
+
+
 def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     requests, moved = uses["requests"], uses["bytes"]
@@ -76,15 +105,10 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         if gain < LEAST_GAIN:
             continue
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
-        mean = format_size(total / count)
-        kind = _describe_operation(saved.sum(axis=0))
         files = np.unique(uses["id"][chosen.any(axis=1)]).size
         if shared:
             where = f"{plural(files, 'file')} that several processes share"
-            remedy = (
-                "Use collective MPI-IO (MPI_File_write_at_all, H5FD_MPIO_COLLECTIVE) with collective buffering "
-                "(hints romio_cb_write=enable, romio_cb_read=enable), or collect the data in fewer, larger requests."
-            )
+            remedy = _ALREADY_COLLECTIVE if _calls_collectively(evidence) else _BECOME_COLLECTIVE
         else:
             where = f"{plural(files, 'file')} of single processes"
             remedy = (
@@ -93,7 +117,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             )
         yield Finding(
             code=Code.SMALL_REQUESTS_SHARED if shared else Code.SMALL_REQUESTS,
-            seen=f"{count:,} {kind} of {mean} on average, in {where}",
+            seen=f"{_describe_sizes(requests * chosen, moved * chosen)} on average, in {where}",
             because="each request costs a call, and a round trip to a server unless it continues the previous one"
             + ("; processes that write to the same file also wait for each other's locks" if shared else ""),
             remedy=remedy,
@@ -126,7 +150,8 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
         because="such a request touches one more block or stripe than its size needs, and two processes can need the "
         "lock of the same one",
         remedy=f"Make records and their offsets multiples of {format_binary(block)}; with HDF5, "
-        f"H5Pset_alignment(fapl, 0, {block}); with MPI-IO, hints striping_unit and romio_cb_write=enable.",
+        f"H5Pset_alignment(fapl, 0, {block})"
+        + ("; with MPI-IO, hints striping_unit and romio_cb_write=enable." if evidence.nprocs > 1 else "."),
         share=evidence.measure_share(chosen),
         predicted_gain=gain,
         numbers={"requests": count, "of": total, "alignment": block, "common_size": common},
@@ -166,21 +191,31 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     ids = np.unique(calls["id"][(independent > 1) & (independent > collective)])
     chosen = np.isin(uses["id"], ids) & evidence.shared
     saved = np.where(chosen[:, None], evidence.data_seconds - evidence.ideal_seconds, 0.0)
-    gain = evidence.predict_gain(float(saved.sum()))
-    if gain < LEAST_GAIN:
-        return
+    gain: float | None = evidence.predict_gain(float(saved.sum()))
     count = int(independent[np.isin(calls["id"], ids)].sum())
+    together = int(collective[np.isin(calls["id"], ids)].sum())
     mean = int(uses["bytes"][chosen].sum() / max(uses["requests"][chosen].sum(), 1))
+    share = evidence.measure_share(chosen)
+    confidence: Confidence = "modelled"
+    if (gain or 1.0) < LEAST_GAIN:
+        noticed = (share or 0.0) * evidence.busiest_seconds >= NOTICEABLE * evidence.records.job.run_time
+        if count < _MANY_CALLS or together or mean >= evidence.fs.rpc or not noticed:
+            return
+        gain, confidence = None, "unknown"  # the model has no waiting for servers that many processes use at once
     yield Finding(
         code=Code.NO_COLLECTIVE,
         seen=f"{count:,} independent MPI-IO calls on {plural(ids.size, 'shared file')}, {format_size(mean)} each on "
-        f"average, and {int(collective[np.isin(calls['id'], ids)].sum()):,} collective ones",
+        f"average, and {together:,} collective ones",
         because="with collective calls, MPI-IO first exchanges data among processes and then moves large contiguous "
-        "pieces",
+        "pieces"
+        if gain
+        else "collective calls would let few processes move the data of all, in larger pieces; how much that brings "
+        "depends on how many others use these servers",
         remedy="Call MPI_File_write_at_all and MPI_File_read_at_all (HDF5: H5Pset_dxpl_mpio(H5FD_MPIO_COLLECTIVE); "
         "PnetCDF and netCDF: collective access).",
-        share=evidence.measure_share(chosen),
+        share=share,
         predicted_gain=gain,
+        confidence=confidence,
         numbers={"independent_calls": count, "mean_bytes": mean, "file_count": ids.size},
         files=evidence.name_files(saved.sum(axis=1)),
     )
@@ -191,26 +226,57 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     calls = uses["opens"].astype(int) + uses["stats"] + uses["syncs"]
     names = float(evidence.name_seconds.sum())
     needed = min(int(calls.sum()), 4 * evidence.nprocs)
-    saved = names - needed * evidence.fs.name
-    gain = evidence.predict_gain(saved)
+    gain = evidence.predict_gain(names - needed * evidence.fs.name)
     meta = float(evidence.records.posix["meta_seconds"].sum())
-    if names < _LEAST_METADATA * evidence.seconds or calls.sum() < _LEAST_CALLS * evidence.nprocs or gain < LEAST_GAIN:
+    many = calls.sum() >= _LEAST_CALLS * evidence.nprocs and names >= _LEAST_METADATA * evidence.seconds
+    measured = _measured_metadata(evidence)
+    if not measured and (not many or gain < LEAST_GAIN):
         return
     files = np.unique(uses["id"]).size
     size = evidence.moved / max(files, 1)
+    took = f", {format_duration(measured)} in all" if measured else ""
     yield Finding(
         code=Code.METADATA_BOUND,
-        seen=f"{int(uses['opens'].sum()):,} opens and {int(uses['stats'].sum()):,} lookups of attributes on "
-        f"{plural(files, 'file')} with {format_size(size)} each on average",
+        seen=f"{_count_metadata(uses)} on {plural(files, 'file')} with {format_size(size)} each on average{took}",
         because="opening, creating or looking up a file costs a metadata server a millisecond or so, "
-        "however small the file is",
-        remedy="Keep many small pieces in one file (HDF5, ADIOS, tar, a container image, SQLite), open files once and "
-        "keep them open, and let one process look up what the others need.",
+        "however small the file is"
+        if many
+        else "Darshan measured more time in opening and closing files and looking them up than in moving data",
+        remedy=_advise_on_metadata(evidence, many),
         share=meta / evidence.measured if evidence.measured > 0 else None,
-        predicted_gain=gain,
+        predicted_gain=gain if many else MOST_GAIN,
+        confidence="modelled" if many else "measured",
         numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
         files=evidence.name_files(calls),
     )
+
+
+def _count_metadata(uses: Uses) -> str:
+    counts = ((int(uses[name].sum()), what) for name, what in _METADATA_CALLS.items())
+    return " and ".join(plural(count, what) for count, what in counts if count)
+
+
+def _advise_on_metadata(evidence: Evidence, many: bool) -> str:
+    advice = ["Keep many small pieces in one file (HDF5, ADIOS, tar, a container image, SQLite)"] if many else []
+    advice.append("open files once and keep them open")
+    if evidence.nprocs > 1:
+        advice.append("let one process look up what the others need")
+    if evidence.nprocs > 1 and {"H5F", "H5D"} & evidence.records.modules.keys():
+        advice.append(
+            "make HDF5's metadata calls collective (H5Pset_all_coll_metadata_ops, H5Pset_coll_metadata_write)"
+        )
+    text = ", and ".join(filter(None, (", ".join(advice[:-1]), advice[-1])))
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _measured_metadata(evidence: Evidence) -> float:
+    """Darshan's seconds of metadata calls, if they are most of the I/O time; 0.0 otherwise. A sync counts as one, but
+    it waits for data."""
+    records = evidence.records.posix
+    seconds = float(records["meta_seconds"][records["syncs"] == 0].sum())
+    each = seconds / evidence.nprocs
+    noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, _LEAST_SECONDS)
+    return seconds if seconds > MOSTLY * evidence.measured and noticed else 0.0
 
 
 def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
@@ -219,14 +285,16 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         return
     busy, most = _find_busiest(evidence)
     mean = evidence.moved / evidence.nprocs
-    collective, independent = (int(evidence.records.calls[kind].sum()) for kind in ("collective", "independent"))
     alone = most > 0.9 * evidence.moved
-    if most < max(_LEAST_IMBALANCE * mean, evidence.fs.rpc) or (collective and not alone):
+    if most < max(_LEAST_IMBALANCE * mean, evidence.fs.rpc):
+        yield from _find_straggler(evidence)
+        return
+    if evidence.records.calls["collective"].any() and not alone:
         return  # with collective calls, a few processes move the data of all
     if (1 - mean / most) * evidence.busiest_seconds < NOTICEABLE * evidence.records.job.run_time:
         return
     gain = min(most / mean, 16.0) if alone else most / mean
-    because, remedy = _explain_uneven(alone, collective > independent, bool(evidence.records.layouts))
+    because, remedy = _explain_uneven(alone, _calls_collectively(evidence), bool(evidence.records.layouts))
     yield Finding(
         code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
         seen=f"process {busy} moved {100 * min(most / evidence.moved, 1):.0f} % of all bytes ({format_size(most)}; "
@@ -236,6 +304,28 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         share=_share_of(evidence, busy),
         predicted_gain=gain,
         numbers={"process": busy, "bytes": int(most), "mean_bytes": int(mean)},
+    )
+
+
+def _find_straggler(evidence: Evidence) -> Iterator[Finding]:
+    """A process that moves no more than others, but takes much longer."""
+    process, seconds = evidence.slowest_process
+    others = (evidence.measured - seconds) / max(evidence.nprocs - 1, 1)
+    wait = max(_LEAST_WAIT * evidence.records.job.run_time, _LEAST_SECONDS)
+    late = seconds >= _LEAST_LATENESS * others and seconds - others >= wait
+    if not late or evidence.records.calls["collective"].any() or any(find_slow_targets(evidence)):
+        return
+    yield Finding(
+        code=Code.IMBALANCE,
+        seen=f"process {process} spent {format_duration(seconds)} in I/O, the others "
+        f"{format_duration(others)} on average, although it moved no more than they did",
+        because="the run waits for its slowest process",
+        remedy="Compare with other runs of the program (forebay diagnose APP): always the same process does more or "
+        "smaller calls than the others; another one each time is a slow node or a busy server.",
+        share=seconds / evidence.measured,
+        predicted_gain=min(seconds / max(others, 1e-9), MOST_GAIN),
+        confidence="measured",
+        numbers={"process": process, "seconds": seconds, "others_seconds": others},
     )
 
 
@@ -266,9 +356,9 @@ def _find_busiest(evidence: Evidence) -> tuple[int, float]:
 
 def _share_of(evidence: Evidence, process: int) -> float | None:
     """The part of the I/O seconds of all processes that this one has; None if merged records hide it."""
-    if (evidence.posix["rank"] < 0).any():
+    if evidence.measured <= 0 or (evidence.posix["rank"] < 0).any():
         return None
-    return evidence.measure_share(evidence.posix["rank"] == process)
+    return min(float(evidence.seconds_by_process[process]) / evidence.measured, 1.0)
 
 
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
@@ -291,8 +381,12 @@ def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
         seen=f"{format_size(read[again].sum())} read from {plural(int(again.sum()), 'file')} of which "
         f"{format_size(extent[again].sum())} were used: {times:.1f} times each byte",
         because="the same bytes travel from the servers again",
-        remedy="Let one process read and broadcast to the others (MPI_Bcast, or a collective read), keep the data in "
-        "memory between phases, or stage the file into the burst buffer or the node's memory.",
+        remedy=(
+            "Let one process read and broadcast to the others (MPI_Bcast, or a collective read), keep"
+            if evidence.nprocs > 1
+            else "Keep"
+        )
+        + " the data in memory between phases, or stage the files into the burst buffer or the node's memory.",
         share=evidence.measure_share(part),
         predicted_gain=gain,
         numbers={"bytes_read": int(read[again].sum()), "extent": int(extent[again].sum())},

@@ -101,6 +101,9 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
             files=evidence.name_files(evidence.posix["bytes"].sum(axis=1)),
         )
         return
+    users = np.unique(evidence.posix["rank"][evidence.posix["bytes"].any(axis=1)])
+    if users.size < 2:
+        return  # a process on its own is slower than an OST
     top = int(np.argmax(used.bytes))
     share = float(used.bytes[top] / used.bytes.sum())
     yield Finding(
