@@ -35,6 +35,19 @@ class Evidence:
         return self.records.job.nprocs
 
     @cached_property
+    def io_processes(self) -> int:
+        """Processes that read or write; all, if a record of all processes hides which."""
+        ranks: set[int] = set()
+        for uses in (self.records.posix, self.records.stdio):
+            ranks.update(np.unique(uses["rank"][uses["bytes"].any(axis=1)]).tolist())
+        return self.nprocs if min(ranks, default=-1) < 0 else len(ranks)
+
+    @cached_property
+    def shared_fs(self) -> FileSystem:
+        """The file system as each of these processes sees it."""
+        return self.fs.shared_by(self.io_processes)
+
+    @cached_property
     def posix(self) -> Uses:
         """Records with I/O or metadata calls."""
         uses = self.records.posix
@@ -53,12 +66,12 @@ class Evidence:
     @cached_property
     def data_seconds(self) -> Floats:
         """The model's seconds for the reads and the writes of each record of `posix`."""
-        return self._by_blocks(lambda uses, shared: data_time(uses, shared, self.fs))
+        return self._by_blocks(lambda uses, shared: data_time(uses, shared, self.shared_fs))
 
     @cached_property
     def ideal_seconds(self) -> Floats:
         """The same for large contiguous requests."""
-        ideal = self._by_blocks(lambda uses, _: ideal_time(uses, self.fs))
+        ideal = self._by_blocks(lambda uses, _: ideal_time(uses, self.shared_fs))
         return np.minimum(ideal, self.data_seconds, out=ideal)
 
     def _by_blocks(self, compute: Callable[[Uses, Bools], Floats]) -> Floats:
@@ -78,9 +91,9 @@ class Evidence:
     @cached_property
     def stdio_seconds(self) -> Floats:
         """The model's seconds for each record of STDIO, which moves a page at a time."""
-        moved = self.records.stdio["bytes"].sum(axis=1)
-        seconds: Floats = moved * (1 / self.fs.bandwidth + self.fs.call / 4096 + self.fs.latency / self.fs.rpc)
-        return seconds
+        fs, moved = self.shared_fs, self.records.stdio["bytes"]
+        each = [1 / fs.bandwidth[i] + fs.call[i] / 4096 + fs.latency[i] / fs.rpc for i in (0, 1)]
+        return np.asarray(moved @ np.array(each), dtype=float)
 
     @cached_property
     def seconds(self) -> float:

@@ -2,10 +2,11 @@
 
 A process waits for a server once for each request that its client cannot combine with others: requests that continue
 where the last one ended travel together, up to `rpc` bytes at a time, unless other processes write the same file.
-Every request costs a `call`, and bytes flow at `bandwidth`. A finding's gain is the ratio of two such times.
+Every request costs a `call`, and bytes flow at `bandwidth`, or slower if many processes share the `total`.
+A finding's gain is the ratio of two such times.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from forebay.history.darshan.file_records import Uses
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Pair = tuple[float, float]
+"""For reads and for writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +24,26 @@ class FileSystem:
     """Seconds, and bytes per second of one process. The defaults are those of a Lustre with fast servers, and rest on
     no measurement of this machine."""
 
-    call: float = 5e-6
+    call: Pair = (5e-6, 5e-6)
     """A request that the client's cache takes or serves."""
-    latency: float = 4e-4
+    latency: Pair = (4e-4, 4e-4)
     """A request that waits for a server."""
     lock: float = 4e-4
     """Taking a lock back from another client."""
     name: float = 1e-3
     """Opening, creating or looking up a file."""
-    bandwidth: float = 1e9
+    bandwidth: Pair = (1e9, 1e9)
+    total: Pair = (1e12, 1e12)
+    """Bytes per second of all processes of a run together."""
     ost: float = 2e9
     """Bytes per second of one OST."""
     rpc: int = 4 << 20
     """Bytes that travel together."""
+
+    def shared_by(self, processes: int) -> "FileSystem":
+        """The file system as one of so many processes sees it: each has its part of the total."""
+        read, write = (1 / (1 / one + processes / all_) for one, all_ in zip(self.bandwidth, self.total, strict=True))
+        return replace(self, bandwidth=(read, write))
 
 
 DEFAULT = FileSystem()
@@ -43,22 +53,22 @@ def data_time(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -
     """Seconds of processes for the reads and the writes of each record, with two columns; `shared` says which files
     several processes use."""
     requests, moved = uses["requests"].astype(float), uses["bytes"].astype(float)
-    seconds: Floats = moved / fs.bandwidth + requests * fs.call + waits(uses, shared, fs)
+    trips, turns = count_waits(uses, shared[:, None], fs.rpc)
+    seconds: Floats = moved / fs.bandwidth + requests * fs.call + trips * fs.latency + turns * fs.lock
     return seconds
 
 
-def waits(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -> Floats:
-    """Seconds that requests wait for servers and locks."""
+def count_waits(uses: Uses, shared: NDArray[np.bool_], rpc: int) -> tuple[Floats, Floats]:
+    """How often the reads and the writes of each record wait for a server, and how often for another client's lock."""
     requests, moved = uses["requests"].astype(float), uses["bytes"].astype(float)
     together = np.minimum(uses["contiguous"] / np.maximum(requests - 1, 1), 1)  # the first one follows none
     mean = moved / np.maximum(requests, 1)
-    trips = requests * np.ceil(np.maximum(mean, 1) / fs.rpc)
-    combined = np.minimum(np.ceil(moved / fs.rpc), trips)
+    trips = requests * np.ceil(np.maximum(mean, 1) / rpc)
+    combined = np.minimum(np.ceil(moved / rpc), trips)
     alone = trips * (1 - together)
     # Processes that write here and there in a file take the locks of its stripes from each other.
-    contended = shared[:, None] & (mean < fs.rpc) & [False, True]
-    seconds: Floats = (alone + combined * together) * fs.latency + alone * contended * fs.lock
-    return seconds
+    contended = shared & (mean < rpc) & [False, True]
+    return alone + combined * together, alone * contended
 
 
 def ideal_time(uses: Uses, fs: FileSystem = DEFAULT) -> Floats:

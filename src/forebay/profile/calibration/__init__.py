@@ -1,0 +1,1 @@
+"""Fits the machine model of the findings to runs whose I/O times are known, and checks it on other runs."""

@@ -1,0 +1,49 @@
+"""The seconds that the reads and the writes of whole runs take in the model of the file system."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from forebay.history.measured_runs import Measured
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Pair, count_waits
+
+OPERATIONS = ("reads", "writes")
+_VOLUME, _PROCESSES = 1e9, 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How long runs wait whose requests are unknown: `seconds` for 1 GB of 100 processes, and more by a power of the
+    volume and of the processes. A power of the volume below 1 means that larger runs make larger requests."""
+
+    seconds: Pair = (20.0, 20.0)
+    volume: Pair = (0.75, 0.75)
+    processes: Pair = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Everything that a calibration fits."""
+
+    fs: FileSystem = DEFAULT
+    waiting: Waiting = field(default_factory=Waiting)
+
+
+def is_usable(runs: Measured, side: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which runs have reads (side 0) or writes (1) of known duration."""
+    usable: np.ndarray[tuple[int], np.dtype[np.bool_]] = (runs["bytes"][:, side] > 0) & (runs["seconds"][:, side] > 0)
+    return usable & (runs["processes"] > 0)
+
+
+def predict_seconds(runs: Measured, side: int, parameters: Parameters) -> Floats:
+    """Seconds of all processes for the reads (side 0) or the writes (1) of each run."""
+    fs, waiting = parameters.fs, parameters.waiting
+    moved, processes = runs["bytes"][:, side].astype(float), runs["processes"].astype(float)
+    requests = runs["requests"][:, side].astype(float)
+    trips, turns = (waits[:, side] for waits in count_waits(runs, runs["shared"], fs.rpc))
+    counted = requests * fs.call[side] + trips * fs.latency[side] + turns * fs.lock
+    volume = (moved / _VOLUME) ** waiting.volume[side]
+    unseen = waiting.seconds[side] * volume * (processes / _PROCESSES) ** waiting.processes[side]
+    flow = moved * (1 / fs.bandwidth[side] + processes / fs.total[side])
+    seconds: Floats = flow + np.where(requests > 0, counted, unseen)
+    return seconds
