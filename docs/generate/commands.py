@@ -25,6 +25,7 @@ Every command has `--help` (`-h`). With `--json`, a command prints one JSON docu
 
 READ = {
     "FOREBAY_AUTHORITY": "the authority that signed the service's certificate (`--authority`)",
+    "FOREBAY_CALIBRATION": "the file of `forebay calibrate`, which `diagnose` reads",
     "FOREBAY_CONFIG": "the file to read instead of `forebay.toml` ([keys](configuration.md))",
     "FOREBAY_DB": "the history, if `--db` is not given",
     "FOREBAY_SERVICE": "the control service, if `--service` is not given",

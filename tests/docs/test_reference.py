@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.control.api.description import STREAMED, event_meanings, event_schemas
+from forebay.profile.calibration.prediction import Parameters
 from generate.commands import READ, SET, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes
@@ -19,6 +20,7 @@ from generate.metrics import PARTS, metrics_page
 from support.command import Forebay
 from support.darshan_logs import wheel_log
 from support.doc_options import wrong_options
+from support.measured_runs import draw_runs, write_fives
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "forebay"
@@ -185,6 +187,7 @@ def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "token list", ("token", "list", *db)
     yield "token remove", ("token", "remove", "ann", *db)
     log = wheel_log("sample-badost.darshan")
+    yield "calibrate", ("calibrate", write_fives(here / "jobs.yaml", draw_runs(40, Parameters())), "--dry-run")
     yield "diagnose", ("diagnose", log)
     yield "ingest", ("ingest", log, *db, "--workers", 1)
     yield "diagnose: an application", ("diagnose", "ior", *db)

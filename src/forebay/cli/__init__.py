@@ -18,6 +18,7 @@ from forebay.cli import (
     advise,
     agent,
     allocate,
+    calibrate,
     compile,
     demo,
     diagnose,
@@ -61,7 +62,10 @@ def root(
 ) -> None: ...
 
 
-about_runs, about_machines = (demo, ingest, history, diagnose, advise), (allocate, simulate, serve, agent, replay)
+about_runs, about_machines = (
+    (demo, ingest, history, diagnose, calibrate, advise),
+    (allocate, simulate, serve, agent, replay),
+)
 for module in (*about_runs, *about_machines, show, size, policies, compile):
     app.add_typer(module.commands)
 study = typer.Typer(

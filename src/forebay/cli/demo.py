@@ -30,7 +30,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("demo"),
     json: Json = False,
 ) -> None:
-    """Run the whole system once on this machine, in under two minutes."""
+    """Run the whole system once on this machine, within two minutes."""
     out.mkdir(parents=True, exist_ok=True)
     for name in ("machine.toml", "burst-buffer.toml"):
         write_example(out / name)

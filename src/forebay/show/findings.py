@@ -10,10 +10,9 @@ from forebay.model.units import format_duration, format_size, plural
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Finding
 from forebay.profile.findings.rules import Diagnosis
+from forebay.show.calibration import describe_calibration, describe_stored
 from forebay.show.history.tables import printable
 from forebay.show.output import print_table
-
-_NO_CALIBRATION = "Gains come from a model of a typical Lustre, which is not calibrated to this machine."
 
 
 def print_findings(diagnosis: Diagnosis) -> None:
@@ -30,7 +29,7 @@ def print_findings(diagnosis: Diagnosis) -> None:
             typer.echo(textwrap.fill(text, 100, initial_indent=f"   {label + ':':6}", subsequent_indent=" " * 9))
         if finding.files:
             typer.echo(f"   files: {', '.join(map(printable, finding.files))}")
-    typer.echo(f"\n{_NO_CALIBRATION}")
+    typer.echo("\n" + textwrap.fill(describe_calibration(diagnosis.calibration), 100))
 
 
 def describe_run(evidence: Evidence) -> str:
@@ -94,7 +93,7 @@ def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
         "run_time": job.run_time,
         "total_bytes": evidence.moved,
         "io_seconds": evidence.measured,
-        "calibration": None,
+        "calibration": describe_stored(diagnosis.calibration),
         "findings": [_finding_document(finding) for finding in diagnosis.findings],
     }
 
@@ -102,7 +101,13 @@ def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
 def application_document(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> dict[str, object]:
     """`forebay diagnose --json` of an application: each code as the newest run that has it shows it."""
     findings = [_finding_document(runs[max(runs)]) | {"runs": sorted(runs)} for _, runs in _group(diagnoses)]
-    return {"app": app, "runs": sorted(diagnoses), "missing": missing, "calibration": None, "findings": findings}
+    return {
+        "app": app,
+        "runs": sorted(diagnoses),
+        "missing": missing,
+        "calibration": describe_stored(next(iter(diagnoses.values())).calibration),
+        "findings": findings,
+    }
 
 
 def _finding_document(finding: Finding) -> dict[str, object]:

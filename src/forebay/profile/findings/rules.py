@@ -4,7 +4,7 @@ A rule compares the model's time of the run's I/O with the time after one change
 would be at least `LEAST_GAIN` times as fast.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from forebay.history.darshan.file_records import Uses, read_file_records
 from forebay.model.units import format_binary, format_duration, format_size, plural
+from forebay.profile.calibration.stored import Calibration, choose_calibration, read_calibrations
 from forebay.profile.findings.evidence import MOST_GAIN, NOTICEABLE, Bools, Evidence
 from forebay.profile.findings.finding import Code, Confidence, Finding
 from forebay.profile.findings.io_time import Floats, Ints
@@ -48,12 +49,21 @@ class Diagnosis:
 
     evidence: Evidence
     findings: list[Finding]
+    calibration: Calibration | None = None
+    """What the predicted gains rest on; None if the model has its defaults."""
 
 
-def diagnose_log(path: Path) -> Diagnosis:
-    """Read a log and find its problems; raise `UnreadableLog` if it cannot be read."""
+def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) -> Diagnosis:
+    """Read a log and find its problems; raise `UnreadableLog` if it cannot be read. Without `calibrations`, use those
+    that `forebay calibrate` has written."""
+    known = read_calibrations() if calibrations is None else calibrations
     evidence = Evidence(records=read_file_records(path))
-    return Diagnosis(evidence=evidence, findings=find_problems(evidence))
+    if not known:
+        return Diagnosis(evidence=evidence, findings=find_problems(evidence))
+    names = evidence.name_files(evidence.posix["bytes"].sum(axis=1)) if len(evidence.posix) else ()
+    chosen = choose_calibration(known, evidence.records.mounts, names)
+    evidence = replace(evidence, fs=chosen.parameters.fs) if chosen else evidence
+    return Diagnosis(evidence=evidence, findings=find_problems(evidence), calibration=chosen)
 
 
 def find_problems(evidence: Evidence) -> list[Finding]:
@@ -135,7 +145,8 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     crosses = (size % unit != 0) & (unit % size != 0)  # else a request ends where a block ends
     cached = ~evidence.shared & (uses["bytes"].sum(axis=1) < (1 << 20) * requests)  # the client's cache combines them
     chosen = (uses["unaligned"] > MOSTLY * requests) & crosses & ~cached & (requests > 1)
-    extra = evidence.fs.latency + evidence.shared * evidence.fs.lock
+    latency = uses["requests"] @ np.array(evidence.fs.latency) / np.maximum(requests, 1)
+    extra = latency + evidence.shared * evidence.fs.lock
     saved = np.minimum(uses["unaligned"] * extra, evidence.data_seconds.sum(axis=1) / 2) * chosen
     gain = evidence.predict_gain(float(saved.sum()))
     if gain < LEAST_GAIN:
@@ -424,7 +435,7 @@ def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
 def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.records.stdio
     moved = int(uses["bytes"].sum())
-    saved = float(evidence.stdio_seconds.sum()) - moved / evidence.fs.bandwidth
+    saved = float((evidence.stdio_seconds - (uses["bytes"] / evidence.shared_fs.bandwidth).sum(axis=1)).sum())
     gain = evidence.predict_gain(saved)
     if gain < LEAST_GAIN or moved < (1 << 20):
         return
