@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from forebay.history.darshan.ingest import ingest
+from forebay.history.store import open_store
 from support.command import Forebay
 from support.darshan_logs import wheel_log
 from support.labelled_logs import labelled_programs
@@ -32,8 +34,31 @@ def test_a_run_of_the_history_is_diagnosed_by_its_number(forebay: Forebay, tmp_p
         "code", "severity", "share", "evidence", "remedy", "predicted_gain", "confidence",
     }  # fmt: skip
     log.unlink()
+    kept = json.loads(forebay("diagnose", "1", "--db", db, "--json").out)
+    assert kept == document | {"from_history": True}
     ran = forebay("diagnose", "1", "--db", db)
-    assert ran.code == 2 and "no longer exists" in ran.err
+    assert f"From the history, as found when the log was read: {log} no longer exists." in ran.out.replace("\n", " ")
+
+
+def test_without_log_and_findings_a_run_cannot_be_diagnosed(forebay: Forebay, tmp_path: Path) -> None:
+    db = tmp_path / "history.db"
+    log = tmp_path / "sample-badost.darshan"
+    log.write_bytes(wheel_log(log.name).read_bytes())
+    with open_store(str(db)) as store:
+        ingest(store, [log], workers=1)  # as versions before findings did
+    log.unlink()
+    for what in ("1", "ior"):
+        ran = forebay("diagnose", what, "--db", db)
+        assert ran.code == 2 and "no longer exist" in ran.err
+
+
+def test_a_log_that_became_unreadable_is_answered_by_the_history(forebay: Forebay, tmp_path: Path) -> None:
+    db = ("--db", tmp_path / "history.db")
+    log = tmp_path / "sample-badost.darshan"
+    log.write_bytes(wheel_log(log.name).read_bytes())
+    forebay("ingest", log, *db)
+    log.write_bytes(b"overwritten")
+    assert json.loads(forebay("diagnose", "1", *db, "--json").out)["from_history"]
 
 
 def test_the_runs_of_an_application_are_diagnosed_together(forebay: Forebay, tmp_path: Path) -> None:
@@ -45,10 +70,10 @@ def test_the_runs_of_an_application_are_diagnosed_together(forebay: Forebay, tmp
     forebay("ingest", logs, *db)
     (logs / "small-own-1000-8.darshan").unlink()
     document = json.loads(forebay("diagnose", "app_readAB_writeC", *db, "--json").out)
-    assert (len(document["runs"]), document["missing"]) == (2, 1)
-    assert [(finding["code"], len(finding["runs"])) for finding in document["findings"]] == [("small-requests", 1)]
+    assert (len(document["runs"]), len(document["from_history"]), document["missing"]) == (3, 1, 0)
+    assert [(finding["code"], len(finding["runs"])) for finding in document["findings"]] == [("small-requests", 2)]
     ran = forebay("diagnose", "app_readAB_writeC", *db)
-    assert "2 runs diagnosed" in ran.out and "1 run left out" in ran.out
+    assert "3 runs diagnosed (1 from the history, as the log no longer exists)" in ran.out
 
 
 def test_an_unknown_application_is_refused_with_the_known_ones(forebay: Forebay, tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def read_for_ever(paths: Sequence[str]) -> list[ScannedLog]:
     """All but one, with which the library is never done."""
     read = summary.read_log
 
-    def read_log(path: Path) -> summary.Summary:
+    def read_log(path: Path, examine: summary.Examine | None = None) -> summary.Summary:
         while path.name == ENDLESS:
             pass
-        return read(path)
+        return read(path, examine)
 
     scanned_log.MOST_SECONDS, scanned_log.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
     try:

@@ -89,6 +89,7 @@ def _has_logs(path: Path) -> bool:
 
 def _read_logs(store: Store, paths: list[Path], workers: Crew) -> Report:
     from forebay.history.darshan.ingest import ingest
+    from forebay.profile.findings.examination import examine_records
 
     with _interruption() as is_interrupted, progress("logs", math.inf) as bar:
 
@@ -98,7 +99,7 @@ def _read_logs(store: Store, paths: list[Path], workers: Crew) -> Report:
                 raise KeyboardInterrupt
 
         try:
-            return ingest(store, paths, workers=workers, progress=report)
+            return ingest(store, paths, workers=workers, progress=report, examine=examine_records)
         except (OSError, EOFError):
             if is_interrupted():  # the signal also reached the worker processes
                 raise KeyboardInterrupt from None

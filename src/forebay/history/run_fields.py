@@ -12,6 +12,9 @@ OPERATIONS = ("read", "write")
 ORDERS = ("contiguous", "strided", "with_gaps", "backward")
 """Where a request starts: at the end of the previous one, ahead by a repeated stride or by another, or not ahead."""
 
+DIAGNOSIS_SUMS = ("file_bytes", "io_seconds")
+"""Columns of `run_diagnoses` that add up over processes."""
+
 # A number beyond these bounds comes from a bug or a damaged log.
 
 LATEST = 1 << 36

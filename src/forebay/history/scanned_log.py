@@ -3,6 +3,8 @@
 Only workers load Darshan's library.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import signal
@@ -10,20 +12,23 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from forebay.history.run_fields import Row
 from forebay.model.errors import BadInput, why
 
-Status = Literal["", "failed", "empty", "partial", "incomplete"]
-"""The problem of a log: none, it is unreadable, it recorded no I/O, Darshan left records out, or some of its sections
-are unreadable."""
+if TYPE_CHECKING:
+    from forebay.history.darshan.summary import Examine
+
+Status = Literal["", "failed", "empty", "partial", "incomplete", "undiagnosed"]
+"""The problem of a log: none, it is unreadable, it recorded no I/O, Darshan left records out, some of its sections
+are unreadable, or a rule for findings failed."""
 ProcessSummary = tuple[Row, dict[int, int]]
 """A row of `runs` for one process, and the bytes that it moved to and from each file."""
 PRELOADED = ["forebay.history.darshan.summary"]
-_WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete", "")
+_WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete", "undiagnosed", "")
 MOST_SECONDS = 20.0
 SECONDS_PER_BYTE = 60e-6
 """The processor time that a log may take: 20 s, and a minute for each megabyte."""
@@ -79,9 +84,9 @@ def unpack_summary(text: str) -> ProcessSummary:
     return row, {int(file): moved for file, moved in summary["files"].items()}
 
 
-def read_many(paths: Sequence[str]) -> list[ScannedLog]:
-    """Read logs one after the other; an error becomes the `reason` of its log."""
-    return [read_one(path) for path in paths]
+def read_many(paths: Sequence[str], examine: Examine | None = None) -> list[ScannedLog]:
+    """Read logs one after the other; an error becomes the `reason` of its log. `examine` adds the findings."""
+    return [read_one(path, examine) for path in paths]
 
 
 def failed_log(path: str, reason: str) -> ScannedLog:
@@ -89,7 +94,7 @@ def failed_log(path: str, reason: str) -> ScannedLog:
     return ScannedLog(path=path_text(path), size=-1, mtime_ns=-1, status="failed", reason=reason)
 
 
-def read_one(path: str) -> ScannedLog:
+def read_one(path: str, examine: Examine | None = None) -> ScannedLog:
     try:
         state = Path(path).stat()
         log = ScannedLog(path=path_text(path), size=state.st_size, mtime_ns=state.st_mtime_ns)
@@ -105,7 +110,7 @@ def read_one(path: str) -> ScannedLog:
     try:
         from forebay.history.darshan.summary import read_log  # loads Darshan's library
 
-        summary = read_log(Path(path))
+        summary = read_log(Path(path), examine)
         packed = pack_summary(summary.row, summary.files) if summary.of_many else None
         status = next(worst for worst in _WORST_FIRST if not worst or worst in dict(summary.remarks))
         reason = "; ".join(reason for _, reason in summary.remarks)

@@ -1,7 +1,9 @@
 """Calibrations as text and as JSON, and what predictions say about the one they rest on."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -28,7 +30,7 @@ def describe_calibration(calibration: Calibration | None) -> str:
     source = printable(calibration.source)
     unseen = "" if calibration.knows_requests else " The cost of a request is a default: those runs do not show it."
     return (
-        f"Gains come from a model that was calibrated {where}on {_format_day(calibration)} with {source}. "
+        f"Gains come from a model that was calibrated {where}on {_format_day(calibration.made)} with {source}. "
         f"On other runs it is off by a factor of {' and '.join(checks)} (medians).{unseen}"
     )
 
@@ -49,8 +51,19 @@ def describe_stored(calibration: Calibration | None) -> Document | None:
     return document
 
 
-def _format_day(calibration: Calibration) -> str:
-    return f"{datetime.fromtimestamp(calibration.made, UTC):%Y-%m-%d}"
+def describe_kept(kept: Mapping[str, Any] | None) -> str:
+    """The same for findings that the history keeps; `kept` has the calibration's file system, day and source."""
+    if kept is None:
+        return "Gains come from a model of a typical Lustre, which was not calibrated to this machine that day."
+    where = f"to {printable(kept['filesystem'])} " if kept["filesystem"] else ""
+    return (
+        f"Gains come from a model that was calibrated {where}on {_format_day(kept['made'])} with "
+        f"{printable(kept['source'])}."
+    )
+
+
+def _format_day(made: float) -> str:
+    return f"{datetime.fromtimestamp(made, UTC):%Y-%m-%d}"
 
 
 def print_calibration(check: Check, calibration: Calibration, written: Path | None) -> None:

@@ -2,24 +2,26 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 import typer
 
 from forebay.model.units import format_duration, format_size, plural
-from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.findings.finding import Finding
-from forebay.profile.findings.rules import Diagnosis
-from forebay.show.calibration import describe_calibration, describe_stored
+from forebay.show.calibration import describe_calibration, describe_kept, describe_stored
 from forebay.show.history.tables import printable
 from forebay.show.output import print_table
 
 
 def print_findings(diagnosis: Diagnosis) -> None:
     """`forebay diagnose` of one log."""
-    typer.echo(describe_run(diagnosis.evidence))
+    typer.echo(describe_run(diagnosis))
+    if diagnosis.is_stored:
+        typer.echo(f"From the history, as found when the log was read: {printable(diagnosis.log)} no longer exists.")
     if not diagnosis.findings:
-        typer.echo(_describe_nothing(diagnosis.evidence))
+        typer.echo(_describe_nothing(diagnosis))
         return
     for number, finding in enumerate(diagnosis.findings, 1):
         gain = f", {finding.predicted_gain:.1f} times as fast without it" if finding.predicted_gain else ""
@@ -29,34 +31,42 @@ def print_findings(diagnosis: Diagnosis) -> None:
             typer.echo(textwrap.fill(text, 100, initial_indent=f"   {label + ':':6}", subsequent_indent=" " * 9))
         if finding.files:
             typer.echo(f"   files: {', '.join(map(printable, finding.files))}")
-    typer.echo("\n" + textwrap.fill(describe_calibration(diagnosis.calibration), 100))
+    typer.echo("\n" + textwrap.fill(_describe_calibration(diagnosis), 100))
 
 
-def describe_run(evidence: Evidence) -> str:
+def _describe_calibration(diagnosis: Diagnosis) -> str:
+    if diagnosis.is_stored:
+        return describe_kept(diagnosis.kept_calibration)
+    return describe_calibration(diagnosis.calibration)
+
+
+def describe_run(diagnosis: Diagnosis) -> str:
     """One line: the program, how long it ran, and how much I/O it did."""
-    job = evidence.records.job
-    program = printable(job.exe.split()[0].rpartition("/")[2] if job.exe.split() else evidence.records.path.name)
-    each = format_duration(evidence.measured / job.nprocs)
+    command = diagnosis.exe.split()
+    program = printable(command[0].rpartition("/")[2] if command else Path(diagnosis.log).name)
+    each = format_duration(diagnosis.io_seconds / diagnosis.processes)
     return (
-        f"{program}: {plural(job.nprocs, 'process')}, {format_duration(job.run_time)}, "
-        f"{format_size(evidence.moved)} moved, I/O {each} a process on average"
-        + (" (its threads added up)" if evidence.measured > job.run_time * job.nprocs else "")
+        f"{program}: {plural(diagnosis.processes, 'process')}, {format_duration(diagnosis.run_time)}, "
+        f"{format_size(diagnosis.total_bytes)} moved, I/O {each} a process on average"
+        + (" (its threads added up)" if diagnosis.io_seconds > diagnosis.run_time * diagnosis.processes else "")
     )
 
 
-def _describe_nothing(evidence: Evidence) -> str:
-    if not evidence.moved and not evidence.records.posix.size:
+def _describe_nothing(diagnosis: Diagnosis) -> str:
+    if not diagnosis.total_bytes and not diagnosis.used_files:
         return "The log has no I/O of files, so there is nothing to find."
-    if not evidence.matters:
+    if not diagnosis.matters:
         return "No finding: I/O takes less than 0.5 % of the run, so no change of it can matter."
     return "No finding: requests are large and in order, files are few, and processes and OSTs are evenly used."
 
 
 def print_application(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> None:
     """`forebay diagnose` of an application: how many runs have each finding, then the newest run."""
-    typer.echo(f"{printable(app)}: {plural(len(diagnoses), 'run')} diagnosed")
+    stored = sum(diagnosis.is_stored for diagnosis in diagnoses.values())
+    whence = f" ({stored:,} from the history, as the log no longer exists)" if stored else ""
+    typer.echo(f"{printable(app)}: {plural(len(diagnoses), 'run')} diagnosed{whence}")
     if missing:
-        typer.echo(f"{plural(missing, 'run')} left out: the log no longer exists or can't be read")
+        typer.echo(f"{plural(missing, 'run')} left out: no readable log, and no findings in the history")
     rows = [
         (code, len(runs), _format_median([f.share for f in runs.values()], "{:.0%}"),
          _format_median([f.predicted_gain for f in runs.values()], "{:.1f}"), max(runs))
@@ -86,14 +96,14 @@ def _format_median(values: Sequence[float | None], text: str) -> str:
 
 def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
     """`forebay diagnose --json` of one log."""
-    evidence, job = diagnosis.evidence, diagnosis.evidence.records.job
     return {
-        "log": str(evidence.records.path),
-        "processes": job.nprocs,
-        "run_time": job.run_time,
-        "total_bytes": evidence.moved,
-        "io_seconds": evidence.measured,
-        "calibration": describe_stored(diagnosis.calibration),
+        "log": diagnosis.log,
+        "from_history": diagnosis.is_stored,
+        "processes": diagnosis.processes,
+        "run_time": diagnosis.run_time,
+        "total_bytes": diagnosis.total_bytes,
+        "io_seconds": diagnosis.io_seconds,
+        "calibration": _calibration_document(diagnosis),
         "findings": [_finding_document(finding) for finding in diagnosis.findings],
     }
 
@@ -101,13 +111,19 @@ def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
 def application_document(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> dict[str, object]:
     """`forebay diagnose --json` of an application: each code as the newest run that has it shows it."""
     findings = [_finding_document(runs[max(runs)]) | {"runs": sorted(runs)} for _, runs in _group(diagnoses)]
+    stored = sorted(run for run, diagnosis in diagnoses.items() if diagnosis.is_stored)
     return {
         "app": app,
         "runs": sorted(diagnoses),
+        "from_history": stored,
         "missing": missing,
-        "calibration": describe_stored(next(iter(diagnoses.values())).calibration),
+        "calibration": _calibration_document(next(iter(diagnoses.values()))),
         "findings": findings,
     }
+
+
+def _calibration_document(diagnosis: Diagnosis) -> Mapping[str, object] | None:
+    return diagnosis.kept_calibration if diagnosis.is_stored else describe_stored(diagnosis.calibration)
 
 
 def _finding_document(finding: Finding) -> dict[str, object]:

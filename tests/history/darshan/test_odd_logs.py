@@ -88,7 +88,7 @@ def test_records_of_another_version_than_the_log_says_are_damage(tmp_path: Path)
 
 
 def test_whatever_goes_wrong_with_a_log_is_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path) -> None:
+    def fail(path: Path, _examine: object) -> None:
         raise RuntimeError(f"in {path.suffix}\nof all places")
 
     monkeypatch.setattr(summary, "read_log", fail)

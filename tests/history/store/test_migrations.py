@@ -9,12 +9,14 @@ import sqlalchemy as sa
 
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import Store, open_store
+from forebay.history.store.findings import read_diagnoses
 from forebay.history.store.jobs import jobs_by_target
 from forebay.history.store.listing import list_runs, read_run
 from forebay.history.store.past_runs import list_past_runs, list_peer_runs
 from forebay.history.store.runs import add_runs
-from forebay.history.store.schema import metadata
+from forebay.history.store.schema import logs, metadata
 from forebay.history.store.totals import filesystem_sums, layout_sums
+from forebay.profile.findings.examination import examine_records
 from support.darshan_logs import wheel_log
 from support.made_up_runs import MIB, a_run
 from support.old_histories import make_version_2
@@ -87,6 +89,20 @@ def test_the_next_ingest_learns_the_file_systems_from_logs_that_are_still_there(
             found = {mount: runs for mount, runs, _ in filesystem_sums(connection_now)}
     assert (report.read, again.known) == (1, 1)
     assert found == {"": 1, "/scratch1": 1}
+
+
+def test_the_next_ingest_finds_problems_of_runs_from_logs_that_are_still_there(old: str) -> None:
+    path = wheel_log("sample-goodost.darshan")
+    state = path.stat()
+    with open_store(old) as store:
+        with store.writing() as connection:
+            known = {"path": str(path), "size": state.st_size, "mtime_ns": -1}
+            connection.execute(logs.update().where(logs.c.log_id == 2).values(known))
+            assert not read_diagnoses(connection, [1, 2])
+        ingest(store, [path], workers=1, examine=examine_records)
+        with store.reading() as connection:
+            numbers = [run["run_id"] for run in list_runs(connection)]
+            assert len(read_diagnoses(connection, numbers)) == 1
 
 
 def test_on_postgresql_as_well(postgresql: PostgreSQL) -> None:

@@ -3,6 +3,9 @@
 A record of Darshan's POSIX module has 704 bytes, one of `USE` has 180.
 """
 
+import math
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.log import BINS, Chunk, Job, Log, counter_columns, open_log
-from forebay.history.darshan.ost_usage import mounts_of
+from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_log
+from forebay.history.darshan.ost_usage import FileSystems, Names, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_chunk
 from forebay.history.darshan.request_statistics import STREAMS, count_orders
 from forebay.history.darshan.sections import FileLayout, Module, UnreadableSection
@@ -47,6 +50,8 @@ USE = np.dtype(
 )
 CALL = np.dtype([("id", "u8"), ("rank", "i4"), ("collective", "i8", 2), ("independent", "i8", 2), ("bytes", "i8", 2)])
 """Calls of MPI-IO."""
+KINDS = {"POSIX": USE, "STDIO": USE, "MPI-IO": CALL}
+"""The modules with a table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +66,10 @@ class FileRecords:
     calls: Uses = field(default_factory=lambda: np.zeros(0, dtype=CALL))
     mounts: dict[str, str] = field(default_factory=dict)
     layouts: list[FileLayout] = field(default_factory=list)
+    usage: OstUsage | None = None
+    """Sums by OST; None if the log does not say where files are."""
+    read_names: Names | None = None
+    """Reads the names of all files, while the log is open."""
     unreadable: list[str] = field(default_factory=list)
     """What could not be read, in words."""
 
@@ -71,15 +80,20 @@ class FileRecords:
 
     def names(self, ids: set[int]) -> dict[int, str]:
         """The names of these files, as far as the log has them."""
-        names: dict[int, str] = {}
+        if self.read_names is not None:
+            return _select_names(self.read_names(), ids)
         with open_log(self.path) as log:
-            try:
-                for file, name in log.sections.names():
-                    if file in ids:
-                        names[file] = name.decode("utf-8", "backslashreplace")
-            except UnreadableSection:
-                pass
-        return names
+            return _select_names(log.sections.names(), ids)
+
+
+def _select_names(every: Iterable[tuple[int, bytes]], ids: set[int]) -> dict[int, str]:
+    """The names of these files, until a part that is unreadable."""
+    names: dict[int, str] = {}
+    with suppress(UnreadableSection):
+        for file, name in every:
+            if file in ids:
+                names[file] = name.decode("utf-8", "backslashreplace")
+    return names
 
 
 def read_file_records(path: Path) -> FileRecords:
@@ -89,33 +103,68 @@ def read_file_records(path: Path) -> FileRecords:
         records = FileRecords(path=path, job=log.job(), modules=modules)
         records.unreadable += [f"has records of the unknown module number {number}" for number in unknown]
         records.mounts = mounts_of(log.sections.job()[1])
-        for name, kind in (("POSIX", USE), ("STDIO", USE), ("MPI-IO", CALL)):
-            if name in modules:
-                try:
-                    table = _read_table(str(path), log, modules[name], records.job, kind)
-                except UnreadableSection as error:
-                    records.unreadable.append(error.reason)
-                    continue
-                setattr(records, {"POSIX": "posix", "STDIO": "stdio"}.get(name, "calls"), table)
         if "LUSTRE" in modules:
             try:
                 records.layouts = list(log.sections.layouts(modules["LUSTRE"]))
+                records.usage = OstUsage(records.layouts, FileSystems(records.mounts, log.sections.names))
             except UnreadableSection as error:
                 records.unreadable.append(error.reason)
-    records.stdio = records.stdio[~np.isin(records.stdio["id"], STREAMS)]
+        tables = Tables(records)
+        for name in (name for name in KINDS if name in modules):
+            try:
+                tables.begin(name, log.sections.check_records(modules[name]))
+                for chunk in log.records(modules[name]):
+                    check_chunk(str(path), name, records.job, chunk)
+                    tables.add(name, chunk)
+                    if records.usage is not None and (name != "MPI-IO" or "POSIX" not in modules):
+                        records.usage.add_records(name, chunk)
+            except UnreadableSection as error:
+                records.unreadable.append(error.reason)
+                tables.drop(name)
+    tables.finish()
     return records
 
 
-def _read_table(path: str, log: Log, module: Module, job: Job, kind: np.dtype[Any]) -> Uses:
-    table = np.zeros(log.sections.check_records(module), dtype=kind)
-    end = 0
-    for chunk in log.records(module):
-        check_chunk(path, module.name, job, chunk)
-        rows = table[end : end + len(chunk)]
+class Tables:
+    """Fills the tables of `records` with the chunks of a log, which may be read for something else as well. Modules
+    with more than `most` records are left out."""
+
+    def __init__(self, records: FileRecords, most: float = math.inf) -> None:
+        self._records, self._most = records, most
+        self.are_whole = True
+        self._tables: dict[str, Uses] = {}
+        self._ends: dict[str, int] = {}
+
+    def begin(self, name: str, count: int) -> None:
+        """Make room for the records of a module."""
+        if name not in KINDS:
+            return
+        if count > self._most:
+            self.are_whole = False
+        else:
+            self._tables[name], self._ends[name] = np.zeros(count, dtype=KINDS[name]), 0
+
+    def add(self, name: str, chunk: Chunk) -> None:
+        if name not in self._tables:
+            return
+        first = self._ends[name]
+        self._ends[name] = first + len(chunk)
+        rows = self._tables[name][first : self._ends[name]]
         rows["id"], rows["rank"] = chunk["id"], chunk["rank"]
-        (_fill_calls if kind is CALL else _fill_uses)(rows, module.name, job.nprocs, chunk)
-        end += len(chunk)
-    return table[:end]
+        (_fill_calls if KINDS[name] is CALL else _fill_uses)(rows, name, self._records.job.nprocs, chunk)
+
+    def drop(self, name: str) -> None:
+        """Forget a module with an unreadable section."""
+        self._tables.pop(name, None)
+
+    def finish(self) -> None:
+        """Move the tables to the records."""
+        for name, table in self._tables.items():
+            field_name = {"POSIX": "posix", "STDIO": "stdio", "MPI-IO": "calls"}[name]
+            setattr(self._records, field_name, table[: self._ends[name]])
+        stdio = self._records.stdio
+        if stdio.size:
+            self._records.stdio = stdio[~np.isin(stdio["id"], STREAMS)]
 
 
 class _Counters:

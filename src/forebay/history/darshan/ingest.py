@@ -5,15 +5,19 @@ next one continues after its last batch. Logs are recorded in the order of the s
 depend on the number of workers.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.scanned_log import PRELOADED, ScannedLog, Status, failed_log, path_text, read_many
@@ -21,6 +25,9 @@ from forebay.history.store import Store
 from forebay.history.store.runs import combine_runs, find_unchanged, list_stale, record_logs
 from forebay.model.errors import UserError, name_errors, why
 from forebay.work import Died, Workers, run_pieces
+
+if TYPE_CHECKING:
+    from forebay.history.darshan.summary import Examine
 
 CHUNK = 50
 """Logs that a worker reads at a time."""
@@ -51,16 +58,21 @@ class Report:
 
 
 def ingest(
-    store: Store, paths: Sequence[Path], *, workers: Workers, progress: Callable[[int], None] = lambda _done: None
+    store: Store,
+    paths: Sequence[Path],
+    *,
+    workers: Workers,
+    progress: Callable[[int], None] = lambda _done: None,
+    examine: Examine | None = None,
 ) -> Report:
-    """Read all new or changed logs under `paths`."""
+    """Read all new or changed logs under `paths`; with `examine`, also store what is wrong with their I/O."""
     check_library()
     report = Report()
     _combine_runs(store)  # left by an ingest that ended early
     wanted = _find_new(store, find_logs(paths, report.add_failed), report)
     batch: list[ScannedLog] = []
     try:
-        with closing(_read(iter(lambda: list(islice(wanted, CHUNK)), []), workers)) as chunks:
+        with closing(_read(iter(lambda: list(islice(wanted, CHUNK)), []), workers, examine)) as chunks:
             for chunk in chunks:
                 batch += chunk
                 if len(batch) >= BATCH:
@@ -165,17 +177,20 @@ def _combine_runs(store: Store) -> None:
             combine_runs(connection, keys, merge_processes)
 
 
-def _read(chunks: Iterable[list[str]], workers: Workers) -> Generator[list[ScannedLog], None, None]:
+def _read(
+    chunks: Iterable[list[str]], workers: Workers, examine: Examine | None
+) -> Generator[list[ScannedLog], None, None]:
     """Read all logs, in chunks. If a chunk kills its reader, read its logs one by one, to find the bad one."""
+    read = read_many if examine is None else partial(read_many, examine=examine)
     # Apart, because Darshan's library may crash and prints messages.
-    results = run_pieces(workers, read_many, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
+    results = run_pieces(workers, read, chunks, ahead=AHEAD, in_order=True, apart=True, preload=PRELOADED)
     with closing(results):
         for chunk, logs in results:
             if isinstance(logs, Died):
                 if len(chunk) == 1:
                     yield [failed_log(chunk[0], "is damaged: the process that read it died")]
                 else:
-                    yield from _read(([path] for path in chunk), workers)
+                    yield from _read(([path] for path in chunk), workers, examine)
                 continue
             for path, log in zip(chunk, logs, strict=True):
                 if log.size < 0 and not isinstance(workers, int) and Path(path).exists():

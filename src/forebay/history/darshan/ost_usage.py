@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.process_logs import slowness
 from forebay.history.darshan.sections import FileLayout
 
@@ -140,6 +141,16 @@ class OstUsage:
         count = self._sorted.size
         self._moved, self._extent = np.zeros((2, count), dtype=np.int64)
         self._seconds = np.zeros(count)
+        self._columns: dict[str, list[Any]] | None = None
+
+    def add_records(self, name: str, chunk: Any) -> None:
+        """Add records of a module."""
+        at = counter_columns(name)
+        moved = chunk["counters"][:, [at["BYTES_READ"], at["BYTES_WRITTEN"]]].sum(axis=1)
+        seconds = chunk["fcounters"][:, [at["F_READ_TIME"], at["F_WRITE_TIME"]]].sum(axis=1)
+        ends = [at[n] for n in ("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") if n in at]
+        extent = chunk["counters"][:, ends].max(axis=1) + 1 if ends else moved
+        self.add(chunk["id"], moved, seconds, extent)
 
     def add(self, files: Any, moved: Any, seconds: Any, extent: Any) -> None:
         """Add records of files: bytes moved, seconds spent, and the highest offset used, in bytes."""
@@ -153,7 +164,12 @@ class OstUsage:
         np.maximum.at(self._extent, at, extent[known])
 
     def columns(self) -> dict[str, list[Any]]:
-        """The columns of `run_osts` without the run's id."""
+        """The columns of `run_osts` without the run's id, after the last record."""
+        if self._columns is None:
+            self._columns = self._sum_up()
+        return self._columns
+
+    def _sum_up(self) -> dict[str, list[Any]]:
         single = self._layouts.single_osts()
         is_single = single >= 0
         files, moved_alone, seconds = self._sum_by_ost(single, is_single)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from forebay.history.run_fields import ORDERS, Row
+from forebay.history.run_fields import DIAGNOSIS_SUMS, ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
 from forebay.model.file_sizes import add_sizes, format_sizes, parse_sizes
 
@@ -70,7 +70,18 @@ def merge_processes(processes: Sequence[ProcessSummary]) -> Row:
         "module_rows": _merge_modules(rows),
         "request_rows": _merge_requests(rows, sum(moved[file] for file in shared) / max(run["total_bytes"], 1)),
         "osts": osts,
+        "diagnosis": _merge_diagnoses(rows, largest),
     }
+
+
+def _merge_diagnoses(rows: Sequence[Row], largest: Row) -> Row | None:
+    """The findings of the process that moved most, and the seconds and bytes of all."""
+    diagnoses = [diagnosis for row in rows if (diagnosis := row.get("diagnosis"))]
+    if not largest.get("diagnosis"):
+        return None
+    summed = {name: sum(diagnosis.get(name, 0) for diagnosis in diagnoses) for name in DIAGNOSIS_SUMS}
+    busiest = max(diagnosis.get("busiest_seconds", 0.0) for diagnosis in diagnoses)
+    return {**largest["diagnosis"], **summed, "busiest_seconds": busiest}
 
 
 def _add_histograms(histograms: Iterable[str]) -> str:

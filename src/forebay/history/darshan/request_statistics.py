@@ -23,6 +23,8 @@ from forebay.model.file_sizes import format_sizes
 Ints = NDArray[np.int64]
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
 """The ids of <STDIN>, <STDOUT> and <STDERR>, whose requests do not go to a file system."""
+_FEW = 50
+"""Records that are counted one by one."""
 MOST_SIZES = 20_000
 """The most distinct request sizes to count; beyond it, the rarest are dropped."""
 _BOUNDS = np.array([100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30])
@@ -239,6 +241,10 @@ def _note_users(counts_of_files: dict[int, list[int]], record: Any, moved: list[
 
 def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:
     known = (size > 0) & (count > 0)
+    if size.size <= _FEW:  # numpy's calls would take longer than these steps
+        for value, number in zip(size[known].tolist(), count[known].tolist(), strict=True):
+            sizes[value] += number
+        return
     different, which = np.unique(size[known], return_inverse=True)
     summed = np.bincount(which.ravel(), weights=count[known], minlength=different.size).astype(np.int64)
     for value, number in zip(different.tolist(), summed.tolist(), strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from forebay.history.darshan.file_records import FileRecords, Tables
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
 from forebay.history.darshan.ost_usage import NONE, FileSystems, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_chunk, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
-from forebay.history.darshan.sections import Module, UnreadableLog, UnreadableSection
+from forebay.history.darshan.sections import FileLayout, Module, UnreadableLog, UnreadableSection
 from forebay.history.run_fields import Row
 from forebay.history.scanned_log import Status, path_text
 
@@ -30,6 +32,12 @@ SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
 """The most files of a single process that are compared with those of the job's other processes."""
+MOST_EXAMINED = 500_000
+"""The most records of a module for which findings are stored: their tables take 170 bytes for each."""
+Examine = Callable[[FileRecords], Row]
+"""Finds what is wrong with a run's I/O; returns a row of `run_diagnoses` with its `findings`."""
+_EMPTY = "is empty: it recorded no I/O"
+_PARTIAL = "is partial: Darshan ran out of memory and left records out"
 _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
 
 
@@ -44,18 +52,22 @@ class Summary:
     remarks: list[tuple[Status, str]] = field(default_factory=list)
 
 
-def read_log(path: Path) -> Summary:
-    """Read one log, without its unreadable sections.
+def read_log(path: Path, examine: Examine | None = None) -> Summary:
+    """Read one log, without its unreadable sections; `examine` adds the findings.
 
     Raises `UnreadableLog` if the section with the main records is unreadable (POSIX, or the module in its place).
     """
     with open_log(path) as log:
         job, (modules, unknown) = log.job(), log.modules()
         remarks = _check_modules(modules, unknown)
+        records = FileRecords(path=path, job=job, modules=modules)
+        records.mounts = mounts_of(log.sections.job()[1])
+        tables = Tables(records, MOST_EXAMINED if examine else 0)
         # Without a batch system, Darshan uses the process id as the job id, so no other log belongs to the job.
         is_alone = _split_name(path)[2] == str(job.job_id)
         of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
-        watch = _RecordWatch(_read_layouts(log, modules, remarks), MOST_FILES if of_many else 0)
+        layouts = _read_layouts(log, modules, remarks, records if examine else None)
+        watch = _RecordWatch(layouts, MOST_FILES if of_many else 0)
         requests = RequestStatistics(job.nprocs)
         instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
         counted = [name for name in SUMMED if name in modules and instead.get(name) not in modules]
@@ -66,25 +78,32 @@ def read_log(path: Path) -> Summary:
             requests.add(name, chunk)
             if name in counted:
                 watch.add(name, chunk)
+            tables.add(name, chunk)
             return chunk
 
         for name in (n for n in SUMMED if n in modules):
             try:
-                log.sections.check_records(modules[name])
+                count = log.sections.check_records(modules[name])
             except UnreadableSection as error:
                 if name == counted[0]:
                     raise
                 remarks.append(("partial" if name in counted else "incomplete", error.reason))
                 continue
-            records = map(partial(observe, name), log.records(modules[name]))
-            if total := log.sums(modules[name], job.nprocs, records):
+            tables.begin(name, count)
+            chunks = map(partial(observe, name), log.records(modules[name]))
+            if total := log.sums(modules[name], job.nprocs, chunks):
                 sums[name] = total
         active = _count_active(log, modules, watch, job, remarks)
-    row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests)
-    row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
-    wrong = find_impossible(row)
-    if wrong is not None:
-        raise UnreadableLog(str(path), f"is damaged: {wrong}")
+        row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests)
+        row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
+        wrong = find_impossible(row)
+        if wrong is not None:
+            raise UnreadableLog(str(path), f"is damaged: {wrong}")
+        if examine:
+            tables.finish()
+            records.usage, records.read_names = layouts, log.sections.names
+            records.unreadable = [reason for _, reason in remarks if reason not in (_EMPTY, _PARTIAL)]
+            row["diagnosis"] = _examine(records, examine, remarks, is_whole=tables.are_whole)
     return Summary(row, of_many, watch.files, remarks)
 
 
@@ -98,14 +117,36 @@ def _split_name(path: Path) -> tuple[str, str, str]:
 def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple[Status, str]]:
     remarks: list[tuple[Status, str]] = []
     if not modules and not unknown:
-        remarks.append(("empty", "is empty: it recorded no I/O"))
+        remarks.append(("empty", _EMPTY))
     if any(modules[name].partial for name in ("LUSTRE", *SUMMED) if name in modules):  # not traces and heat maps
-        remarks.append(("partial", "is partial: Darshan ran out of memory and left records out"))
+        remarks.append(("partial", _PARTIAL))
     what = "has records of the unknown module {}"
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
-def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Status, str]]) -> OstUsage:
+def _examine(records: FileRecords, examine: Examine, remarks: list[tuple[Status, str]], *, is_whole: bool) -> Row:
+    """The findings of the log. A rule that fails must not cost the history the run."""
+    if not is_whole or len(records.layouts) > MOST_EXAMINED:
+        return {"remark": f"it has more than {MOST_EXAMINED:,} records, which only `forebay diagnose` examines"}
+    try:
+        return examine(records)
+    except Exception as error:
+        reason = " ".join(f"cannot be diagnosed: {type(error).__name__} {error}".split())
+        remarks.append(("undiagnosed", reason))
+        return {"remark": f"it {reason}"}
+
+
+def _keep_layouts(layouts: Iterator[FileLayout], records: FileRecords) -> Iterator[FileLayout]:
+    """Pass layouts through, and keep them for the findings."""
+    for layout in layouts:
+        if len(records.layouts) <= MOST_EXAMINED:
+            records.layouts.append(layout)
+        yield layout
+
+
+def _read_layouts(
+    log: Log, modules: dict[str, Module], remarks: list[tuple[Status, str]], records: FileRecords | None
+) -> OstUsage:
     if "LUSTRE" not in modules:
         return OstUsage(())
     try:
@@ -113,8 +154,9 @@ def _read_layouts(log: Log, modules: dict[str, Module], remarks: list[tuple[Stat
     except UnreadableSection as error:
         systems = NONE
         remarks.append(("incomplete", error.reason))
+    layouts = log.sections.layouts(modules["LUSTRE"])
     try:
-        return OstUsage(log.sections.layouts(modules["LUSTRE"]), systems)
+        return OstUsage(_keep_layouts(layouts, records) if records else layouts, systems)
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
         return OstUsage(())
@@ -154,10 +196,7 @@ class _RecordWatch:
         if len(self.files) < self._most_files:
             for file, amount in zip(chunk["id"].tolist(), moved.tolist(), strict=True):
                 self.files[file] = self.files.get(file, 0) + amount
-        seconds = chunk["fcounters"][:, [at["F_READ_TIME"], at["F_WRITE_TIME"]]].sum(axis=1)
-        ends = [at[n] for n in ("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") if n in at]
-        extent = chunk["counters"][:, ends].max(axis=1) + 1 if ends else moved
-        self.targets.add(chunk["id"], moved, seconds, extent)
+        self.targets.add_records(name, chunk)
 
 
 def _row(

@@ -286,7 +286,13 @@ def _add_file_sizes(connection: Connection) -> None:
     connection.execute(schema.logs.update().values(mtime_ns=-1))
 
 
-_MIGRATIONS = (_add_journal, _add_filesystems, _add_requests, _add_file_sizes)
+def _add_findings(connection: Connection) -> None:
+    """Version 6: what is wrong with each run's I/O. The next ingest reads the logs again that still exist."""
+    metadata.create_all(connection, tables=[schema.diagnoses, schema.findings])
+    connection.execute(schema.logs.update().values(mtime_ns=-1))
+
+
+_MIGRATIONS = (_add_journal, _add_filesystems, _add_requests, _add_file_sizes, _add_findings)
 """From version 1 to 2 and so on, in the transaction that opens the database."""
 
 

@@ -11,10 +11,23 @@ from sqlalchemy import Connection, Table
 from forebay.history.run_fields import Row
 from forebay.history.scanned_log import ProcessSummary, ScannedLog, unpack_summary
 from forebay.history.store.bulk import delete_in, insert_rows, insert_tuples, next_id, select_in, upsert
-from forebay.history.store.schema import apps, filesystems, logs, modules, osts, requests, runs, stale, totals
+from forebay.history.store.schema import (
+    apps,
+    diagnoses,
+    filesystems,
+    findings,
+    logs,
+    modules,
+    osts,
+    requests,
+    runs,
+    stale,
+    totals,
+)
 
 Status = Literal["read", "copy"]
 _RUN_COLUMNS = [c.name for c in runs.columns if c.name not in ("run_id", "app_id")]
+_DIAGNOSIS = {"file_bytes": 0, "io_seconds": 0.0, "busiest_seconds": 0.0, "calibration": None, "remark": None}
 _KEY = [c.name for c in totals.primary_key]
 _SUMS = [c.name for c in totals.columns if c.name not in _KEY]
 
@@ -122,7 +135,8 @@ def add_runs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add runs and update `totals`. A run with a known `run_key` replaces the old one and keeps its id.
 
     A row has the columns of `runs` without the two ids, and "app", "module_rows" (rows of `run_modules` without the
-    run's id), "osts" (columns of `run_osts`, by name), and "request_rows" (of `run_requests`) if they are known.
+    run's id), "osts" (columns of `run_osts`, by name), and if they are known "request_rows" (of `run_requests`) and
+    "diagnosis" (a row of `run_diagnoses` with its "findings", the most costly first).
     """
     rows = list({row["run_key"]: row for row in rows}.values())
     old = _find_ids(connection, [row["run_key"] for row in rows])
@@ -144,8 +158,22 @@ def add_runs(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     for table, name in ((modules, "module_rows"), (requests, "request_rows")):
         children = [{"run_id": values["run_id"], **child} for values, row in stored for child in row.get(name, ())]
         insert_rows(connection, table, children)
+    _insert_diagnoses(
+        connection, [(values["run_id"], row["diagnosis"]) for values, row in stored if row.get("diagnosis")]
+    )
     _insert_osts(connection, [(values["run_id"], row["osts"]) for values, row in stored if row["osts"]])
     _update_totals(connection, (values for values, _ in stored), +1)
+
+
+def _insert_diagnoses(connection: Connection, diagnoses_of_runs: Sequence[tuple[int, Row]]) -> None:
+    plain = [{"run_id": run} | {n: row.get(n, v) for n, v in _DIAGNOSIS.items()} for run, row in diagnoses_of_runs]
+    insert_rows(connection, diagnoses, plain)
+    rows = [
+        {"run_id": run, "number": number, **finding}
+        for run, row in diagnoses_of_runs
+        for number, finding in enumerate(row.get("findings", ()), 1)
+    ]
+    insert_rows(connection, findings, rows)
 
 
 def remove_runs(connection: Connection, keys: Sequence[str]) -> None:
@@ -163,7 +191,7 @@ def _forget(connection: Connection, ids: Sequence[int]) -> None:
     """Subtract these runs from the sums, and delete their rows in other tables."""
     old = [row._asdict() for row in select_in(connection, sa.select(runs), runs.c.run_id, ids)]
     _update_totals(connection, old, -1)
-    for table in (modules, osts, requests):
+    for table in (modules, osts, requests, findings, diagnoses):
         delete_in(connection, table.c.run_id, ids)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Integer, Table
 
-VERSION = 5
+VERSION = 6
 """The version in the table `meta`; database.py migrates older ones."""
 
 metadata = sa.MetaData()
@@ -63,6 +63,7 @@ meta, apps, filesystems, runs, modules, requests, osts, logs, stale, totals, job
         *("stale_runs", "totals", "jobs", "leases", "decisions"),
     )
 )
+diagnoses, findings = (metadata.tables[name] for name in ("run_diagnoses", "run_findings"))
 journal, checkpoints, grant_logs, heard, tokens = (
     metadata.tables[name] for name in ("journal", "journal_checkpoints", "grant_logs", "nodes_heard", "tokens")
 )

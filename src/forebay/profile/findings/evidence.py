@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
 from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, data_time, ideal_time
+from forebay.profile.findings.targets import Targets, read_targets
 
 Bools = NDArray[np.bool_]
 NOTICEABLE = 0.005
@@ -21,6 +22,11 @@ _BLOCK = 100_000
 
 def _second(pair: tuple[int, float]) -> float:
     return pair[1]
+
+
+def is_io_noticeable(seconds: float, run_time: float) -> bool:
+    """Whether seconds of one process are a noticeable part of the run."""
+    return seconds >= NOTICEABLE * run_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,11 @@ class Evidence:
         return int(self.records.posix["bytes"].sum() + self.records.stdio["bytes"].sum())
 
     @cached_property
+    def targets(self) -> Targets | None:
+        """None if the log does not say where files are."""
+        return read_targets(self.records, self.posix)
+
+    @cached_property
     def seconds_by_process(self) -> Floats:
         """Darshan's seconds that each process spent on records of its own."""
         totals = np.zeros(self.nprocs)
@@ -146,7 +157,7 @@ class Evidence:
     @property
     def matters(self) -> bool:
         """Whether the I/O of the busiest process takes a noticeable part of the run."""
-        return self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
+        return is_io_noticeable(self.busiest_seconds, self.records.job.run_time)
 
     def is_noticeable(self, saved: float) -> bool:
         """Whether so many of the model's `seconds` less are noticeable in the busiest process."""

@@ -4,15 +4,13 @@ A rule compares the model's time of the run's I/O with the time after one change
 would be at least `LEAST_GAIN` times as fast.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from forebay.history.darshan.file_records import Uses, read_file_records
+from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_binary, format_duration, format_size, plural
-from forebay.profile.calibration.stored import Calibration, choose_calibration, read_calibrations
 from forebay.profile.findings.evidence import MOST_GAIN, NOTICEABLE, Bools, Evidence
 from forebay.profile.findings.finding import Code, Confidence, Finding
 from forebay.profile.findings.io_time import Floats, Ints
@@ -41,29 +39,6 @@ _ALREADY_COLLECTIVE = (
     "The calls are collective, but MPI-IO passes small pieces on: set the hints romio_cb_write=enable, "
     "romio_cb_read=enable and a larger cb_buffer_size, and romio_ds_write=disable if it reads what the program writes."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """The findings of one run, the most costly first, and what they rest on."""
-
-    evidence: Evidence
-    findings: list[Finding]
-    calibration: Calibration | None = None
-    """What the predicted gains rest on; None if the model has its defaults."""
-
-
-def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) -> Diagnosis:
-    """Read a log and find its problems; raise `UnreadableLog` if it cannot be read. Without `calibrations`, use those
-    that `forebay calibrate` has written."""
-    known = read_calibrations() if calibrations is None else calibrations
-    evidence = Evidence(records=read_file_records(path))
-    if not known:
-        return Diagnosis(evidence=evidence, findings=find_problems(evidence))
-    names = evidence.name_files(evidence.posix["bytes"].sum(axis=1)) if len(evidence.posix) else ()
-    chosen = choose_calibration(known, evidence.records.mounts, names)
-    evidence = replace(evidence, fs=chosen.parameters.fs) if chosen else evidence
-    return Diagnosis(evidence=evidence, findings=find_problems(evidence), calibration=chosen)
 
 
 def find_problems(evidence: Evidence) -> list[Finding]:

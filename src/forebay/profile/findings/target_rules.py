@@ -1,75 +1,21 @@
 """The rules about OSTs: how many a file has, how evenly they are used, and whether one of them is slow."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forebay.history.darshan.ost_usage import FileSystems, OstUsage
 from forebay.model.units import format_size, plural
 from forebay.profile.findings.evidence import Bools, Evidence
 from forebay.profile.findings.finding import Code, Finding
-from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.ost_health import is_comparable, was_slow
 
 _LEAST_GAIN = 1.2
 _OBSERVED = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Targets:
-    """The OSTs of a run: their numbers, the bytes on each, how many files and how slow each was; and for every file on
-    several or one of them its id, its stripes and its bytes."""
-
-    osts: Ints
-    bytes: Floats
-    files: Ints
-    slowness: Floats
-    file_ids: NDArray[np.uint64]
-    stripes: Ints
-    stripe_size: Ints
-    file_bytes: Floats
-
-    @property
-    def known(self) -> int:
-        """At least so many OSTs exist."""
-        return int(self.osts.max()) + 1
-
-
-def read_targets(evidence: Evidence) -> Targets | None:
-    """None if the log does not say where files are."""
-    records, uses = evidence.records, evidence.posix
-    layouts = [layout for layout in records.layouts if layout.components and len(layout.osts)]
-    if not layouts or not uses.size:
-        return None
-    usage = OstUsage(layouts, FileSystems({}, lambda: ()))
-    moved = uses["bytes"].sum(axis=1)
-    usage.add(uses["id"], moved, uses["seconds"].sum(axis=1), uses["extent"].max(axis=1))
-    columns = usage.columns()
-    if not any(columns["total_bytes"]):
-        return None
-    ids = np.array([layout.file for layout in layouts], dtype=np.uint64)
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], uses["id"]), ids.size - 1)
-    has_layout = ids[order][place] == uses["id"]
-    at = order[place[has_layout]]
-    widest = [max(layout.components, key=lambda c: c.stripes) for layout in layouts]
-    return Targets(
-        osts=np.array(columns["ost"]),
-        bytes=np.array(columns["total_bytes"], dtype=float),
-        files=np.array(columns["files"]),
-        slowness=np.array([np.nan if s is None else s for s in columns["slowness"]]),
-        file_ids=ids,
-        stripes=np.array([c.stripes for c in widest]),
-        stripe_size=np.array([c.size for c in widest]),
-        file_bytes=np.bincount(at, weights=moved[has_layout], minlength=ids.size).astype(float),
-    )
-
-
 def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
     """Find OSTs that limit the run, because a shared file has few stripes or because files lie on few OSTs."""
-    used = read_targets(evidence)
+    used = evidence.targets
     if used is None:
         return
     fs, processes = evidence.fs, evidence.nprocs
@@ -121,7 +67,7 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
 
 def find_slow_targets(evidence: Evidence) -> Iterator[Finding]:
     """Find OSTs that are slower than the others of the run; see `profile.ost_health`."""
-    used = read_targets(evidence)
+    used = evidence.targets
     if used is None:
         return
     observed = np.zeros(used.osts.size, dtype=_OBSERVED)

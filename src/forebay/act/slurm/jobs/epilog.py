@@ -14,6 +14,7 @@ from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
 from forebay.history.store.jobs import forget_job, last_decision_time
 from forebay.model.errors import UserError
+from forebay.profile.findings.examination import examine_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> 
     try:
         paths = list(find_logs(settings, job, began=began, now=now))
         if paths:
-            report = ingest(store, paths, workers=1)
+            report = ingest(store, paths, workers=1, examine=examine_records)
     except UserError as error:
         troubles.append(str(error))
     troubles += [f"{path}: {reason}" for path, kind, reason in report.listed if kind == "failed"]

@@ -1,0 +1,129 @@
+"""The findings of a run, from its log or as the history keeps them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from forebay.history.darshan.file_records import FileRecords, read_file_records
+from forebay.history.run_fields import Row
+from forebay.profile.calibration.stored import Calibration, choose_calibration, read_calibrations
+from forebay.profile.findings.evidence import Evidence, is_io_noticeable
+from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.rules import find_problems
+
+_KEPT = ("filesystem", "made", "source")
+"""What the history keeps of a calibration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The findings of one run, the most costly first, and what they rest on. Without `evidence` they are those that the
+    history kept; `remark` then says why there are none, if that is not because of the run."""
+
+    log: str
+    exe: str
+    processes: int
+    run_time: float
+    total_bytes: int
+    """To and from files."""
+    io_seconds: float
+    """Summed over processes, as Darshan measured them."""
+    matters: bool
+    """Whether the I/O of the busiest process takes a noticeable part of the run."""
+    used_files: bool
+    findings: list[Finding]
+    evidence: Evidence | None = None
+    remark: str | None = None
+    calibration: Calibration | None = None
+    """What the predicted gains rest on; None if the model has its defaults."""
+    kept_calibration: Row | None = None
+    """The same without `evidence`: its file system, when it was made (seconds since 1970), and its source."""
+
+    @property
+    def is_stored(self) -> bool:
+        return self.evidence is None
+
+
+def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) -> Diagnosis:
+    """Read a log and find its problems; raise `UnreadableLog` if it cannot be read. Without `calibrations`, use those
+    that `forebay calibrate` has written."""
+    known = read_calibrations() if calibrations is None else calibrations
+    evidence, calibration = _weigh(read_file_records(path), known)
+    job = evidence.records.job
+    return Diagnosis(
+        log=str(path),
+        exe=job.exe,
+        processes=job.nprocs,
+        run_time=job.run_time,
+        total_bytes=evidence.moved,
+        io_seconds=evidence.measured,
+        matters=evidence.matters,
+        used_files=bool(evidence.posix.size),
+        findings=find_problems(evidence),
+        evidence=evidence,
+        calibration=calibration,
+    )
+
+
+def _weigh(records: FileRecords, calibrations: Sequence[Calibration]) -> tuple[Evidence, Calibration | None]:
+    """The evidence with the model of the run's file system, and the calibration that this rests on."""
+    evidence = Evidence(records=records)
+    if not calibrations:
+        return evidence, None
+    names = evidence.name_files(evidence.posix["bytes"].sum(axis=1)) if len(evidence.posix) else ()
+    chosen = choose_calibration(calibrations, records.mounts, names)
+    return (replace(evidence, fs=chosen.parameters.fs) if chosen else evidence), chosen
+
+
+@cache
+def _read_calibrations_once() -> list[Calibration]:
+    return read_calibrations()
+
+
+def summarize_findings(records: FileRecords) -> Row:
+    """A row of `run_diagnoses` with its `findings`, for an ingest that reads the log anyway."""
+    evidence, calibration = _weigh(records, _read_calibrations_once())
+    return {
+        "file_bytes": evidence.moved,
+        "io_seconds": evidence.measured,
+        "busiest_seconds": evidence.busiest_seconds,
+        "calibration": json.dumps({n: getattr(calibration, n) for n in _KEPT}) if calibration else None,
+        "findings": [_pack(finding) for finding in find_problems(evidence)],
+    }
+
+
+def _pack(finding: Finding) -> Row:
+    return {
+        "code": str(finding.code),
+        "share": finding.share,
+        "predicted_gain": finding.predicted_gain,
+        "confidence": finding.confidence,
+        **{name: getattr(finding, name) for name in ("seen", "because", "remedy")},
+        **{name: json.dumps(getattr(finding, name), default=float) for name in ("numbers", "files")},
+    }
+
+
+def restore_diagnosis(run: Mapping[str, Any], log: str, stored: Row) -> Diagnosis:
+    """The diagnosis that the history keeps of a run."""
+    return Diagnosis(
+        log=log,
+        exe=run["exe"],
+        processes=run["nprocs"],
+        run_time=run["run_time"],
+        total_bytes=stored["file_bytes"],
+        io_seconds=stored["io_seconds"],
+        matters=is_io_noticeable(stored["busiest_seconds"], run["run_time"]),
+        used_files=stored["busiest_seconds"] > 0,
+        findings=[_unpack(row) for row in stored["findings"] if row["code"] in set(Code)],
+        remark=stored["remark"],
+        kept_calibration=stored["calibration"] and json.loads(stored["calibration"]),
+    )
+
+
+def _unpack(row: Row) -> Finding:
+    plain = {name: row[name] for name in ("share", "predicted_gain", "confidence", "seen", "because", "remedy")}
+    files = tuple(json.loads(row["files"]))
+    return Finding(code=Code(row["code"]), numbers=json.loads(row["numbers"]), files=files, **plain)
