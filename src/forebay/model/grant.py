@@ -17,6 +17,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 MOST_CHARACTERS = 200  # of a name in a request
 MOST_UID = 2**32 - 2
 MOST_SECONDS = 10 * 366 * 86_400.0
+MOST_SERVERS = 256
+SHARED = "shared"
+"""How the volumes of a shared file system are exposed: a data server on each of them, on the volume's node."""
 
 
 class NotAllowed(Refused):
@@ -88,6 +91,9 @@ class Ask:
 
     `wants` are fields that its disks (or their nodes) must have, such as {"tier": "nvme"}. A second request with the
     same `key` from the same user is the same request. `ceiling` is in bytes per second, 0 for none.
+
+    If `expose` is SHARED, it is a request for a shared file system on `servers` volumes (0: the service chooses), each
+    on another disk. With `equal`, all volumes have the same size.
     """
 
     grant: str
@@ -104,6 +110,8 @@ class Ask:
     hosts: tuple[str, ...] = ()
     mode: int = 0o700
     ceiling: float = 0.0
+    servers: int = 0
+    equal: bool = False
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.grant):
@@ -112,6 +120,7 @@ class Ask:
         _check_whole("uid", self.uid, 0, MOST_UID)
         _check_whole("gid", self.gid, 0, MOST_UID)
         _check_whole("mode", self.mode, 0, 0o7777)
+        _check_whole("servers", self.servers, 0, MOST_SERVERS)
         if not (math.isfinite(self.seconds) and 0 < self.seconds <= MOST_SECONDS):
             raise BadInput(
                 "seconds",
@@ -123,11 +132,18 @@ class Ask:
             raise BadInput("ceiling", f"must be finite and not negative, not {self.ceiling:g}")
         if not self.key:
             raise BadInput("key", "must not be empty")
+        if not self.is_shared and (self.servers or self.equal):
+            raise BadInput("servers" if self.servers else "equal", "is only for a shared file system; set type=shared")
         for name in ("key", "user", "job", "expose"):
             _check_text(name, getattr(self, name))
         for name, value in self.wants.items():
             _check_text("wants", name)
             _check_text(f"wants.{name}", value)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is for one file system on all of its volumes, which several nodes can mount."""
+        return self.expose == SHARED
 
     def is_again(self, other: Ask) -> bool:
         """Whether both are the same request, apart from the grant's id."""

@@ -70,9 +70,14 @@ class GrantDocument(GrantSummary):
     gid: Annotated[Id, "The owner's group."]
     key: Annotated[str, "The caller's own name for the request."]
     fields: Annotated[dict[str, str], "Fields that its disks must have."]
+    type: Annotated[str, "`volumes`, or `shared` for a file system that several nodes can mount."]
+    servers: Annotated[Count, "The number of data servers of a shared file system; 0: none."]
+    equal: Annotated[bool, "Whether all parts of a shared file system must have the same size."]
     expose: Annotated[str, "How other nodes reach its volumes; empty: they are mounted on their node."]
-    path: Annotated[str, "Where it is mounted; with several volumes, the path of the first."]
-    paths: Annotated[list[str], "Where each volume is mounted."]
+    path: Annotated[
+        str, "Where it is mounted; with several volumes, the path of the first. A shared one: its path on every node."
+    ]
+    paths: Annotated[list[str], "Where each volume is mounted; the only path of a shared file system."]
     volumes: Annotated[list[VolumeDocument], "Its volumes."]
 
 
@@ -138,6 +143,8 @@ class ActionDocument(TypedDict):
     expose: Annotated[str, "How other nodes reach it."]
     hosts: Annotated[list[str], "The hosts that may reach it."]
     key: Annotated[str, "The secret with which they reach it."]
+    index: Annotated[Count, "The number of its data server, if it is part of a shared file system."]
+    servers: Annotated[Count, "The number of data servers of that file system; 0: it is no part of one."]
 
 
 class ActionList(TypedDict):

@@ -43,6 +43,11 @@ def request(
     host: Annotated[
         list[str] | None, typer.Option(help="Host that can use it; repeatable [default: this one].")
     ] = None,
+    type_: Annotated[
+        str, typer.Option("--type", help="volumes, or shared: one file system for several nodes.")
+    ] = "volumes",
+    servers: Annotated[int, typer.Option(help="Data servers of a shared file system [default: 4].", min=0)] = 0,
+    equal: Annotated[bool, typer.Option("--equal", help="All parts of it must have the same size.")] = False,
     key: Annotated[str, typer.Option(help="A request with the same key is the same request.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is ready; Ctrl-C gives it back.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="With --wait: Ctrl-C does not give it back.")] = False,
@@ -60,6 +65,7 @@ def request(
         "tier": tier,
         "fields": _parse_fields(field, expose),
         "job": job,
+        **({"type": type_, "servers": servers, "equal": equal} if type_ != "volumes" or servers or equal else {}),
         "key": key or secrets.token_hex(16),
         **_parse_exposure(expose, host),
     }

@@ -79,6 +79,10 @@ def shell_exports(grant: str, paths: Sequence[str], settings: Sequence[Mapping[s
 
 
 def _places(grant: GrantDocument) -> Iterable[str]:
+    if grant.get("type") == "shared":
+        if grant["path"]:
+            yield f"path: {grant['path']} (where it is mounted: forebay storage mount {grant['id']})"
+        return
     for volume in grant["volumes"] if grant["state"] in ("ready", "in-use") else ():
         if volume["settings"]:
             settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
@@ -113,8 +117,14 @@ def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
     job = f", job {grant['job']}" if grant["job"] else ""
     typer.echo(f"  owner {owner}{job}, requested {format_time(grant['created'])}")
     if grant["volumes"]:
-        rows = [(v["node"], v["disk"], format_size(v["size"]), v["state"], v["path"]) for v in grant["volumes"]]
-        print_table("Volumes", ("node", "disk", "size", "state", "path"), rows)
+        is_shared = grant.get("type") == "shared"
+        rows = [
+            (v["node"], v["disk"], format_size(v["size"]), v["state"],
+             v["settings"].get("address", "") if is_shared else v["path"])
+            for v in grant["volumes"]
+        ]  # fmt: skip
+        last = "data server" if is_shared else "path"
+        print_table("Volumes", ("node", "disk", "size", "state", last), rows)
     for line in _places(grant):
         typer.echo(line)
     for event in story:

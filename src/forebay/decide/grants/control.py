@@ -71,7 +71,8 @@ class Control:
         return Action(
             kind="release" if grant.state is State.RELEASING else "make", volume=name, disk=_name_on_node(volume.disk),
             size=volume.size, uid=ask.uid, gid=ask.gid, mode=ask.mode, ceiling=ask.ceiling / grant.volumes,
-            expose=ask.expose, hosts=ask.hosts,
+            expose=ask.expose, hosts=ask.hosts, index=grant.names.index(name) if ask.is_shared else 0,
+            servers=grant.volumes if ask.is_shared else 0,
         )  # fmt: skip
 
     @property

@@ -18,7 +18,10 @@ _FIRST_TRIAL, _LONGEST_PAUSE = 30.0, 600.0
 
 
 def lose_volume(draft: Draft, volume: Volume, why: Because, report: int = 0) -> None:
-    """Record that a volume is lost. A grant that is being made fails; a grant in use keeps its other volumes."""
+    """Record that a volume is lost. A grant that is being made fails; a grant in use keeps its other volumes.
+
+    A shared file system fails: each of its files has stripes on several volumes.
+    """
     tables = draft.tables
     grant = tables.grants[volume.grant]
     if grant.state is State.RELEASING:  # its owner no longer needs it
@@ -28,7 +31,8 @@ def lose_volume(draft: Draft, volume: Volume, why: Because, report: int = 0) -> 
     event = ev.VolumeLost(at=draft.now, volume=volume.name, because=why.text, reason=why.reason, report=report)
     draft.emit(event)
     draft.notify_owner(grant, f"volume {volume.name} is lost: {why.text}")
-    if grant.state is State.MAKING or not any(v.state in ON_DISK for v in tables.volumes_of(grant)):
+    is_useless = grant.ask.is_shared or not any(v.state in ON_DISK for v in tables.volumes_of(grant))
+    if grant.state is State.MAKING or is_useless:
         because = f"volume {volume.name} was lost: {why.text}"
         draft.release(grant, State.FAILED, Because(Reason.VOLUME_LOST, because))
 

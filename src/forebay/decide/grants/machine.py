@@ -74,6 +74,8 @@ class Action:
     expose: str = ""
     hosts: tuple[str, ...] = ()
     key: str = field(default="", repr=False)  # the secret that the hosts need; the service adds it
+    index: int = 0  # the number of its data server, if it is part of a shared file system of `servers`
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,21 @@
 
 import math
 from bisect import bisect_left
+from collections import Counter
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from forebay.decide.grants.machine import LiveDisk, describe_wants, field_value
+from forebay.decide.grants.shared_parts import (
+    candidate_groups,
+    count_servers,
+    equal_part,
+    explain_impossible_parts,
+    explain_no_parts,
+    unequal_parts,
+)
 from forebay.decide.grants.space import Selection, Turned, select
 from forebay.decide.grants.state import Tables
 from forebay.decide.policy import Policy
@@ -52,7 +62,9 @@ def place_request(tables: Tables, ask: Ask, now: float, failed: tuple[str, ...] 
         return Judgement(refusal=Later(until=until, because=_explain_closed(tables, ask), reason=Reason.CLOSED))
     start = now if ask.start is None else max(now, ask.start)
     end = max(start + ask.seconds, math.nextafter(start, math.inf))
-    memory = _recall_turn(tables, selection)
+    if ask.is_shared:
+        return _place_shared(tables, ask, failed, start, end, until)
+    memory = _recall_turn(tables, selection, tables.facts.turned)
     before = memory.disk.copy()
     parts, ledger = _place(tables, selection, ask.size, start, end, memory, tables.rules.split)
     turn_now = _save_turn(selection, memory, before)
@@ -64,19 +76,58 @@ def place_request(tables: Tables, ask: Ask, now: float, failed: tuple[str, ...] 
     return Judgement(refusal=refusal, turned=turned, expected=expected)
 
 
+def _place_shared(
+    tables: Tables, ask: Ask, failed: tuple[str, ...], start: float, end: float, until: float
+) -> Judgement:
+    """All parts of a shared file system at once, each on another disk that the policy chooses, or the reason why not.
+
+    The policy gets to choose among the disks of the nodes with the fewest parts. If equal parts are not required and
+    have no room, the parts follow the free space.
+    """
+    disks = [disk for disk in tables.open_disks(ask.wants) if disk.key not in failed]
+    servers = count_servers(ask, tables.capacities(ask.wants).disks, tables.rules.split)
+    part, turned = equal_part(ask, servers), tables.facts.turned
+    used, parts, probed = Counter[str](), dict[str, int](), dict[str, int]()
+    while len(parts) < servers:
+        for group in candidate_groups(disks, used, set(parts)):
+            selection = select(group, tables.nodes, tables.space)
+            assert selection is not None
+            memory = _recall_turn(tables, selection, turned)
+            before = memory.disk.copy()
+            placed, _ = _place(tables, selection, part, start, end, memory, 0)
+            turned = _save_turn(selection, memory, before)
+            probed |= turned.probed
+            if placed:
+                parts |= placed
+                used[node_of(placed[0][0])] += 1
+                break
+        else:
+            break
+    chosen = tuple(parts.items()) if len(parts) == servers else ()
+    if not chosen and not ask.equal:
+        chosen = unequal_parts(tables, disks, ask, servers, start, end)
+    if chosen:
+        turned = replace(turned, probed=tuple(probed.items()))
+        return Judgement(chosen, start, end, turned=None if turned == tables.facts.turned else turned)
+    why = explain_no_parts(tables, disks, ask, servers, start, end)
+    return Judgement(refusal=Later(until=until, because=why.text, reason=why.reason))
+
+
 def find_other_disk(tables: Tables, grant: Grant, volume: Volume, now: float) -> str | None:
     """Another disk for a volume that failed on its own, preferably on another node; None if no disk has room."""
     failed = {volume.disk, *volume.failed, *grant.avoids}
     if len(failed) >= MOST_DISKS:
         return None
-    fitting = [disk for disk in tables.open_disks(grant.ask.wants) if disk.key not in failed]
+    siblings = {each.disk for each in tables.volumes_of(grant)} if grant.ask.is_shared else set()
+    fitting = [disk for disk in tables.open_disks(grant.ask.wants) if disk.key not in failed | siblings]
     nodes = {node_of(disk) for disk in failed}
     elsewhere = [disk for disk in fitting if disk.node not in nodes]
     # A node identifies an exposed volume by its name alone, whichever disk it is on.
     for disks in (elsewhere, [] if grant.ask.expose else fitting):
         selection = select(disks, tables.nodes, tables.space)
         if selection is not None:
-            end, memory = max(grant.end, math.nextafter(now, math.inf)), _recall_turn(tables, selection)
+            end = max(grant.end, math.nextafter(now, math.inf))
+            memory = _recall_turn(tables, selection, tables.facts.turned)
             parts, _ = _place(tables, selection, volume.size, now, end, memory, 0)
             if parts:
                 return parts[0][0]
@@ -90,9 +141,8 @@ def _find_policy(name: str) -> tuple[Policy, int]:
     return policy, next(numbers, OTHER)
 
 
-def _recall_turn(tables: Tables, selection: Selection) -> Turn:
+def _recall_turn(tables: Tables, selection: Selection, turned: Turned) -> Turn:
     """The policy's memory, in terms of this selection."""
-    turned = tables.facts.turned
     first, current = 0, tables.disks.get(turned.current)
     if current is not None:  # the first disk of the selection from the current one on
         order = tables.nodes[current.node].order, current.order
@@ -196,6 +246,8 @@ def explain_impossible(tables: Tables, ask: Ask, failed: tuple[str, ...] = ()) -
     capacities = tables.capacities(ask.wants, failed)
     if not capacities.disks:
         return Because(Reason.NO_SUCH_DISK, _explain_unknown(tables, ask))
+    if ask.is_shared:
+        return explain_impossible_parts(ask, capacities, tables.rules.split)
     split, because = tables.rules.split, ""
     pieces = kernels.pieces_of(ask.size, split)
     if pieces > _MOST_PARTS:

@@ -43,13 +43,14 @@ class Capacities(NamedTuple):
     total: int
     slots: int  # full parts that fit on them
     rest: int  # the most bytes that a disk has left beside full parts
+    sizes: tuple[int, ...] = ()  # of each disk, the largest first
 
     @classmethod
     def of(cls, sizes: Sequence[int], part: int) -> Capacities:
         """`part` is the bytes of a part; 0 if requests are not split."""
         slots = sum(size // part for size in sizes) if part else 0
         rest = max((size % part for size in sizes), default=0) if part else 0
-        return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest)
+        return cls(len(sizes), max(sizes, default=0), sum(sizes), slots, rest, tuple(sorted(sizes, reverse=True)))
 
 
 class Facts(NamedTuple):

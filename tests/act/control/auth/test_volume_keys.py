@@ -90,7 +90,12 @@ def test_keys_outlive_a_restart_and_differ_from_volume_to_volume(tmp_path: Path)
     with running(tmp_path) as service:
         assert service.grant(grant["id"])["volumes"][0]["settings"]["key"] == grant["key"]
     keys = Keys("ab" * 32)
-    assert len({keys.of("a.0"), keys.of("a.1"), Keys("ac" * 32).of("a.0")}) == 3
+    assert len({keys.of("nbd", "a.0"), keys.of("nbd", "a.1"), Keys("ac" * 32).of("nbd", "a.0")}) == 3
+
+
+def test_all_volumes_of_a_shared_file_system_have_one_key() -> None:
+    keys = Keys("ab" * 32)
+    assert keys.of("shared", "a.0") == keys.of("shared", "a.1") != keys.of("shared", "b.0")
 
 
 def test_keys_in_journals_of_early_versions_are_not_told() -> None:

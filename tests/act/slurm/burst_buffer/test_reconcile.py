@@ -29,7 +29,8 @@ def grant(
         "id": f"g{job}", "key": f"slurm-c-{job}" if key is None else key, "state": state, "created": created,
         "changed": created, "start": start, "until": until, "path": path, "paths": [path] if path else [],
         "volumes": [], "size": 1, "seconds": 1.0, "uid": 1, "gid": 1, "user": "", "job": job, "tier": "", "because": "",
-        "reason": "", "policy": "", "position": 0, "tried": 0, "expected": 0.0, "marks": [], "fields": {}, "expose": "",
+        "reason": "", "policy": "", "position": 0, "tried": 0, "expected": 0.0, "marks": [], "fields": {},
+        "type": "volumes", "servers": 0, "equal": False, "expose": "",
     }  # fmt: skip
 
 

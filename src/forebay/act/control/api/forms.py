@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from forebay.decide.grants.machine import DISK_NAME, Fault, Role
 from forebay.history.toml import BeforeValidator, Field, Table
-from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_UID
+from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_SERVERS, MOST_UID
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
@@ -89,6 +89,13 @@ class AskForm(Table):
     job: Annotated[Word, "The batch job that it is for."] = ""
     expose: Annotated[Word, "How other nodes reach the volumes: nbd or nvmet. Default: mounted on their node."] = ""
     hosts: Annotated[_Hosts, "The hosts that may reach the volumes, for nvmet."] = Field(default_factory=list)
+    type: Annotated[
+        Word, "What it is: `volumes` on one disk or several, or a `shared` file system for several nodes."
+    ] = "volumes"
+    servers: Annotated[
+        int, _describe(minimum=0, maximum=MOST_SERVERS), "Data servers of a shared file system; 0: the service chooses."
+    ] = 0
+    equal: Annotated[bool, "Whether all parts of a shared file system must have the same size."] = False
     mode: Annotated[int, _describe(minimum=0, maximum=0o7777), "Mode of the volume's folder."] = 0o700
     ceiling: Annotated[Bandwidth, "The highest bandwidth of each volume; 0: no limit."] = 0.0
     uid: Annotated[Id | None, "On whose behalf, by uid (administrators)."] = None

@@ -16,15 +16,16 @@ from forebay.act.control.auth.callers import Who, check_administrator, first_gro
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.views import grant_document, story_of
+from forebay.act.control.service.views import VOLUMES, grant_document, story_of
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
-from forebay.model.errors import BadInput, Refused
-from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
+from forebay.model.errors import BadInput, Refused, UnknownName
+from forebay.model.grant import ENDED, SHARED, Ask, Grant, NotAllowed, State
 
 _AT_ONCE = 50  # grants encoded before other calls get a turn: about two milliseconds
 _GRANT = document_response(GrantDocument)
+_TYPES = (VOLUMES, SHARED)
 
 routes = Routes()
 GrantName = Annotated[str, Path(max_length=64, description="The grant's name.")]
@@ -70,17 +71,30 @@ def ask_of(form: AskForm, who: Who, control: Control, now: float) -> Ask:
         for name in names:
             if not name or len(name) > 200 or not name.isprintable():
                 raise BadInput(where, f"must have 1 to 200 printable characters, not {name[:40]!r}")
+    expose = _exposure(form)
     wants = form.fields | ({"tier": form.tier} if form.tier else {})
     if control.tables.knows_field(EXPOSE) if known is None else EXPOSE in known.ask.wants:
-        wants = {EXPOSE: form.expose or "none"} | wants
+        wants = {EXPOSE: expose if expose not in ("", SHARED) else "none"} | wants
     start = form.start
     if isinstance(start, timedelta):
         start = now + start.total_seconds() if known is None else known.ask.start
     return Ask(
         grant=grant, key=key, uid=uid, gid=gid, user=user_name(uid), job=form.job, size=form.size,
-        seconds=form.seconds, start=start, wants=wants, expose="" if form.expose == "none" else form.expose,
-        hosts=tuple(form.hosts), mode=form.mode, ceiling=form.ceiling,
+        seconds=form.seconds, start=start, wants=wants, expose=expose,
+        hosts=tuple(form.hosts), mode=form.mode, ceiling=form.ceiling, servers=form.servers, equal=form.equal,
     )  # fmt: skip
+
+
+def _exposure(form: AskForm) -> str:
+    """How other nodes reach the volumes; "" if only their node mounts them."""
+    if form.type not in _TYPES:
+        raise BadInput("type", str(UnknownName("type of space", form.type, _TYPES)))
+    expose = "" if form.expose == "none" else form.expose
+    if form.type == SHARED and (expose or form.hosts):
+        raise BadInput("expose" if expose else "hosts", "is not for a shared file system: its data servers serve it")
+    if form.type != SHARED and expose == SHARED:
+        raise BadInput("expose", f"{SHARED!r} is a type; set type={SHARED}")
+    return SHARED if form.type == SHARED else expose
 
 
 def _owner(form: AskForm, who: Who) -> tuple[int, int]:
@@ -232,11 +246,15 @@ async def fit(
     size: Annotated[str, Query(max_length=100, description="Bytes, or text with a unit.")],
     tier: Annotated[str, Query(max_length=200, description="The kind of disks. Default: any.")] = "",
     seconds: Annotated[str, Query(max_length=100, description="For how long.")] = "1h",
+    type_: Annotated[str, Query(alias="type", max_length=100, description="`volumes` or `shared`.")] = VOLUMES,
+    servers: Annotated[int, Query(description="Data servers of a shared file system; 0: the service chooses.")] = 0,
+    equal: Annotated[bool, Query(description="Whether all parts must have the same size.")] = False,
 ) -> FitDocument:
     """How the service would decide a request. This call reserves nothing."""
     live, now = await service.writer.now(), service.clock()
     owner = {} if who.uid >= 0 else {"uid": 0, "gid": 0}  # a token without a user may ask, too
-    form = AskForm.model_validate({"size": size, "seconds": seconds, "tier": tier, **owner})
+    kind = {"type": type_, "servers": servers, "equal": equal}
+    form = AskForm.model_validate({"size": size, "seconds": seconds, "tier": tier, **kind, **owner})
     ask = ask_of(form, who, live.control, now)
     for event in live.control.handle(co.Request(caller=who, ask=ask), now):
         if isinstance(event, ev.TurnedDown | ev.Queued) and event.grant == ask.grant:

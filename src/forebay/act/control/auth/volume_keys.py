@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 
 from forebay.act.control.documents import GrantDocument
+from forebay.model.grant import SHARED
 
 KEY = "key"  # the setting that is a secret
-MEANS = ("nbd",)  # means of exposure that need a key
+MEANS = ("nbd", SHARED)  # means of exposure that need a key
 
 
 class Keys:
@@ -20,15 +21,17 @@ class Keys:
     def __init__(self, secret: str) -> None:
         self._secret = bytes.fromhex(secret)
 
-    def of(self, volume: str) -> str:
-        return hmac.new(self._secret, volume.encode(), "sha256").hexdigest()
+    def of(self, means: str, volume: str) -> str:
+        """The key of a volume; all volumes of a shared file system have the key of their grant."""
+        name = volume.partition(".")[0] if means == SHARED else volume
+        return hmac.new(self._secret, name.encode(), "sha256").hexdigest()
 
     def add_keys(self, grant: GrantDocument) -> GrantDocument:
         """Add the keys to a grant, for its owner. Only a volume that exists has settings."""
         if grant["expose"] in MEANS:
             for volume in grant["volumes"]:
                 if volume["settings"]:
-                    volume["settings"] = {**volume["settings"], KEY: self.of(volume["name"])}
+                    volume["settings"] = {**volume["settings"], KEY: self.of(grant["expose"], volume["name"])}
         return grant
 
 

@@ -12,8 +12,13 @@ from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
-from forebay.model.grant import Grant
+from forebay.model.grant import SHARED, Grant, State
 
+VOLUMES = "volumes"
+"""The type of a grant whose volumes are mounted or attached one by one; the other type is SHARED."""
+SHARED_FOLDER = "/run/forebay/shared"
+"""The folder below which every node mounts shared file systems."""
+AVAILABLE = (State.READY, State.IN_USE)
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
 
@@ -40,11 +45,14 @@ def grant_document(live: Live, grant: Grant) -> documents.GrantDocument:
             "settings": without_key(volume.settings), "because": volume.because,
         })  # fmt: skip
     paths = [volume["path"] for volume in volumes if volume["path"]]
+    if ask.is_shared:
+        paths = [f"{SHARED_FOLDER}/{grant.id}"] if grant.state in AVAILABLE else []
     return {
         **grant_summary(live, grant),
         "start": grant.start or ask.start or 0.0, "until": grant.end, "gid": ask.gid, "key": ask.key,
         "fields": {name: value for name, value in ask.wants.items() if name != "tier"},
-        "expose": ask.expose, "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
+        "type": SHARED if ask.is_shared else VOLUMES, "servers": grant.volumes if ask.is_shared else 0,
+        "equal": ask.equal, "expose": ask.expose, "path": paths[0] if paths else "", "paths": paths, "volumes": volumes,
     }  # fmt: skip
 
 
@@ -97,7 +105,7 @@ def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
     actions = [cast(documents.ActionDocument, asdict(action)) for action in live.control.actions(node)]
     for action in actions:
         if action["expose"] in MEANS:
-            action["key"] = keys.of(action["volume"])
+            action["key"] = keys.of(action["expose"], action["volume"])
     report = known.report if known is not None else 0
     return {"actions": actions, "report": report, "mode": mode(live), "seen": live.stamp}
 

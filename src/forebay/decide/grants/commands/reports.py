@@ -60,6 +60,10 @@ class Made(Report):
         grant = tables.grants[volume.grant]
         if grant.state is State.RELEASING:
             return
+        if grant.ask.is_shared and not self.settings:
+            old = f"the agent of node {volume.node} is too old to run data servers; upgrade it"
+            NotMade(caller=self.caller, volume=self.volume, number=self.number, because=old).decide(draft)
+            return
         place = {"path": self.path, "device": self.device}
         settings, number = dict(self.settings), self.number
         draft.emit(ev.VolumeMade(at=draft.now, volume=volume.name, settings=settings, report=number, **place))

@@ -41,6 +41,8 @@ class Asked(Event):
         ask = self.ask
         job = f" for job {ask.job}" if ask.job else ""
         what = format_size(ask.size) + describe_wants(ask.wants)
+        if ask.is_shared:
+            what = f"a shared file system of {what}"
         return f"uid {ask.uid} requests {what} for {format_duration(ask.seconds)}{job}"
 
 
