@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from darshan.backend import cffi_backend as backend
 from numpy.typing import NDArray
 
+from forebay.history.darshan.library import backend
 from forebay.history.darshan.sections import Header, Module, Sections, UnreadableLog, read_header
 from forebay.history.run_fields import LATEST, MOST_PROCESSES, SIZE_BINS
 

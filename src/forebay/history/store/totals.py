@@ -9,6 +9,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from forebay.history.ost_sums import OstSums as OstSums
 from forebay.history.store.bulk import whole_sum, within
 from forebay.history.store.schema import apps, filesystems, osts, runs, totals
 
@@ -148,19 +149,6 @@ def _find_fastest(connection: Connection, filesystem: str | None) -> dict[int, t
         app: (run, perf, (nprocs, count or 0, size or 0))
         for app, run, perf, nprocs, count, size in connection.execute(query)
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OstSums:
-    """Sums over all runs on one OST: files, bytes, and the seconds that processes spent on them. `filesystem` is its
-    mount point, "" if unknown."""
-
-    filesystem: str = ""
-    ost: int
-    runs: int
-    files: int
-    total_bytes: int
-    io_time: float
 
 
 def filesystem_ids(connection: Connection) -> dict[str, int]:
