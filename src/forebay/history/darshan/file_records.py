@@ -152,6 +152,11 @@ class Tables:
         rows = self._tables[name][first : self._ends[name]]
         rows["id"], rows["rank"] = chunk["id"], chunk["rank"]
         (_fill_calls if KINDS[name] is CALL else _fill_uses)(rows, name, self._records.job.nprocs, chunk)
+        if KINDS[name] is USE:
+            used = (rows["opens"] > 0) | (rows["stats"] > 0) | (rows["requests"].sum(axis=1) > 0)
+            if not used.all():  # leave them out at once: a copy of millions of records would not fit into memory
+                self._ends[name] = first + int(used.sum())
+                rows[: self._ends[name] - first] = rows[used]
 
     def drop(self, name: str) -> None:
         """Forget a module with an unreadable section."""

@@ -17,7 +17,7 @@ NOTICEABLE = 0.005
 MOST_GAIN = 100.0
 """Something else limits a run long before."""
 _NAMED = 3
-_BLOCK = 100_000
+_BLOCK = 50_000
 
 
 def _second(pair: tuple[int, float]) -> float:
@@ -72,21 +72,21 @@ class Evidence:
     @cached_property
     def data_seconds(self) -> Floats:
         """The model's seconds for the reads and the writes of each record of `posix`."""
-        return self._by_blocks(lambda uses, shared: data_time(uses, shared, self.shared_fs))
+        return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.shared[at], self.shared_fs))
 
     @cached_property
     def ideal_seconds(self) -> Floats:
         """The same for large contiguous requests."""
-        ideal = self._by_blocks(lambda uses, _: ideal_time(uses, self.shared_fs))
+        ideal = self.compute_by_blocks(lambda at: ideal_time(self.posix[at], self.shared_fs))
         return np.minimum(ideal, self.data_seconds, out=ideal)
 
-    def _by_blocks(self, compute: Callable[[Uses, Bools], Floats]) -> Floats:
-        """Two columns for the records of `posix`, computed some at a time: a log can have millions."""
-        seconds = np.empty((self.posix.size, 2))
+    def compute_by_blocks(self, compute: Callable[[slice], Floats], columns: tuple[int, ...] = (2,)) -> Floats:
+        """Numbers for each record of `posix`, computed for a part of them at a time: a log can have millions."""
+        numbers = np.empty((self.posix.size, *columns))
         for first in range(0, self.posix.size, _BLOCK):
             block = slice(first, first + _BLOCK)
-            seconds[block] = compute(self.posix[block], self.shared[block])
-        return seconds
+            numbers[block] = compute(block)
+        return numbers
 
     @cached_property
     def name_seconds(self) -> Floats:

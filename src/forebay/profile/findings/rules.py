@@ -115,20 +115,13 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
 
 def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
-    requests = uses["requests"].sum(axis=1)
-    unit, size = np.maximum(uses["alignment"], 1), np.maximum(uses["common_size"], 1)
-    crosses = (size % unit != 0) & (unit % size != 0)  # else a request ends where a block ends
-    cached = ~evidence.shared & (uses["bytes"].sum(axis=1) < (1 << 20) * requests)  # the client's cache combines them
-    chosen = (uses["unaligned"] > MOSTLY * requests) & crosses & ~cached & (requests > 1)
-    latency = uses["requests"] @ np.array(evidence.fs.latency) / np.maximum(requests, 1)
-    extra = latency + evidence.shared * evidence.fs.lock
-    saved = np.minimum(uses["unaligned"] * extra, evidence.data_seconds.sum(axis=1) / 2) * chosen
+    saved = evidence.compute_by_blocks(lambda block: _find_misaligned_seconds(evidence, block), ())
+    chosen = np.asarray(saved > 0)
     gain = evidence.predict_gain(float(saved.sum()))
     if gain < LEAST_GAIN:
         return
-    count, total = int(uses["unaligned"][chosen].sum()), int(requests[chosen].sum())
-    block = int(unit[np.argmax(saved)])
-    common = int(size[np.argmax(saved)])
+    count, total = int(uses["unaligned"][chosen].sum()), int(uses["requests"][chosen].sum())
+    block, common = (int(uses[name][np.argmax(saved)]) for name in ("alignment", "common_size"))
     yield Finding(
         code=Code.MISALIGNED,
         seen=f"{count:,} of {total:,} requests don't begin at a multiple of {format_binary(block)} "
@@ -145,13 +138,24 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def _find_misaligned_seconds(evidence: Evidence, block: slice) -> Floats:
+    """What each record of a part of `posix` would save if its requests began at blocks."""
+    uses, shared = evidence.posix[block], evidence.shared[block]
+    requests = uses["requests"].sum(axis=1)
+    unit, size = np.maximum(uses["alignment"], 1), np.maximum(uses["common_size"], 1)
+    crosses = (size % unit != 0) & (unit % size != 0)  # else a request ends where a block ends
+    cached = ~shared & (uses["bytes"].sum(axis=1) < (1 << 20) * requests)  # the client's cache combines them
+    chosen = (uses["unaligned"] > MOSTLY * requests) & crosses & ~cached & (requests > 1)
+    latency = uses["requests"] @ np.array(evidence.fs.latency) / np.maximum(requests, 1)
+    extra = latency + shared * evidence.fs.lock
+    return np.asarray(np.minimum(uses["unaligned"] * extra, evidence.data_seconds[block].sum(axis=1) / 2) * chosen)
+
+
 def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
-    requests = np.maximum(uses["requests"], 1)
-    jumps = uses["jumps"]
+    requests, jumps = uses["requests"], uses["jumps"]
     chosen = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
-    trips = uses["bytes"] / evidence.fs.rpc
-    saved = np.where(chosen, np.maximum(jumps - trips * jumps / requests, 0) * evidence.fs.latency, 0.0)
+    saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
     gain = evidence.predict_gain(float(saved.sum()))
     if gain < LEAST_GAIN:
         return
@@ -169,6 +173,14 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
         numbers={"requests": count, "of": total},
         files=evidence.name_files(saved.sum(axis=1)),
     )
+
+
+def _find_random_seconds(evidence: Evidence, block: slice) -> Floats:
+    """What the reads and the writes of each record of a part of `posix` would save if they were in order."""
+    uses = evidence.posix[block]
+    jumps = uses["jumps"]
+    in_order = uses["bytes"] / evidence.fs.rpc * jumps / np.maximum(uses["requests"], 1)
+    return np.asarray(np.maximum(jumps - in_order, 0) * evidence.fs.latency)
 
 
 def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
@@ -347,8 +359,16 @@ def _share_of(evidence: Evidence, process: int) -> float | None:
     return min(float(evidence.seconds_by_process[process]) / evidence.measured, 1.0)
 
 
+def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
+    """Which records can be of files that are read repeatedly. Of millions of files, few are."""
+    read, written = uses["bytes"].T
+    again: Bools = (read > 0) & (read >= _LEAST_REPEATS * np.maximum(uses["extent"][:, 0], written))
+    return again | shared
+
+
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
-    uses = evidence.posix
+    candidates = _may_repeat_reads(evidence.posix, evidence.shared)
+    uses = evidence.posix[candidates]
     ids, of = np.unique(uses["id"], return_inverse=True)
     read = np.bincount(of.ravel(), weights=uses["bytes"][:, 0], minlength=ids.size)
     extent = np.zeros(ids.size)
@@ -356,7 +376,8 @@ def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
     written = np.bincount(of.ravel(), weights=uses["bytes"][:, 1], minlength=ids.size)
     repeats = read / np.maximum(np.maximum(extent, written), 1)  # what is written again may be read again
     again: Bools = repeats >= _LEAST_REPEATS
-    part = np.where(again, 1 - 1 / np.maximum(repeats, 1), 0.0)[of.ravel()]
+    part = np.zeros(evidence.posix.size)
+    part[candidates] = np.where(again, 1 - 1 / np.maximum(repeats, 1), 0.0)[of.ravel()]
     saved = part * evidence.data_seconds[:, 0]
     gain = evidence.predict_gain(float(saved.sum()))
     if gain < LEAST_GAIN:
