@@ -451,7 +451,7 @@ def test_in_a_folder_with_a_pool_only_its_osts_are_advised(forebay: Any, pretend
     command.run(("lfs", "setstripe", "-c", "1", "-p", "fast", str(folder)), timeout=60.0)
     code, out, err = forebay("--app", "x", "--procs", 64, "--system", file, "--apply", folder)
     assert (code, err) == (0, "")
-    assert "targets 0, 1, 2, 3, 4 excluded: not in pool fast of" in out
+    assert "targets 0, 1, 2, 3, 4 excluded: not in pool fast" in out
     layout = system.state()["layouts"][str(folder.resolve())]
     assert layout["pool"] == "fast"
     assert layout["start"] in (-1, 5, 6, 7)

@@ -10,8 +10,8 @@ from typing import Literal
 from forebay.act.filesystems.filesystem import Command, FileSystem, LayoutRefused, exclude_targets, numbered_targets
 from forebay.act.filesystems.load import Load, add_loads
 from forebay.act.filesystems.settings import Settings
-from forebay.decide.policy import Policy
-from forebay.decide.stripe.view import Past, StripeView, Striping
+from forebay.decide.policy import Input, Policy
+from forebay.decide.stripe.view import PLAIN, Features, Past, StripeView, Striping
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
 from forebay.history.store.decisions import record_decision, set_outcome
@@ -56,12 +56,14 @@ def build_view(
     max_count: int,
     targets: Sequence[Target],
     loads: Sequence[Load],
+    features: Features = PLAIN,
 ) -> StripeView:
     """Build the policy's view. Jobs in `loads` and in leases count as users of a target; the job itself does not."""
     leases = jobs_by_target(connection, request.system, request.now)
     leased = [Load(index=target, jobs=frozenset(jobs)) for target, jobs in leases.items()]
     others = [replace(load, jobs=load.jobs - {request.job}) for load in (*loads, *leased)]
     latest, largest = _latest_run(past, request.nprocs), _run_with_largest_files(past, request.nprocs)
+    sized = _latest_run([run for run in past if run.file_sizes], request.nprocs)
     return StripeView(
         application=request.app,
         processes=request.nprocs,
@@ -77,7 +79,10 @@ def build_view(
         pattern_processes=latest.processes if latest else None,
         file_size=largest.file_size if largest else None,
         file_size_run=largest.run if largest else None,
+        file_sizes=sized.file_sizes if sized else (),
+        size_run=sized.run if sized else None,
         request_size=latest.request_size if latest else 0,
+        features=features,
         chance=request.chance,
     )
 
@@ -119,6 +124,8 @@ class Advice:
     command: Command
     outcome: Literal["advised", "shadow", "applied"]
     partial_runs: int = 0
+    undo: tuple[Command, ...] = ()
+    """The commands that restore the layout which the folder had before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,20 +189,26 @@ def advise(
     *,
     apply_to: Path | None = None,
     shadow: bool = False,
+    pool: str = "",
+    features: Features | None = None,
     more_tries: int = 2,
 ) -> Advice:
     """Decide, and lease the targets to the job in the same transaction, so that no other job can take them.
 
     With `apply_to`, set the layout of that folder; if the file system refuses it, release the lease. If the first new
-    file shows that a target is drained or full, decide again without that target. With `shadow`, only decide and
-    record. Without a job, `apply_to` and `shadow`, record nothing.
+    file shows that a target is drained or full, decide again without that target; if the file system refuses
+    components, decide again without them. With `shadow`, only decide and record. Without a job, `apply_to` and
+    `shadow`, record nothing. The layout names `pool`, to which `targets` belong, or else keeps that of the folder.
+    `features` are the file system's, if they are known already.
     """
+    if features is None:
+        features = _read_features(policy, files, None if shadow else apply_to)
     is_question = not (request.job or apply_to or shadow)
     with store.reading() if is_question else store.writing() as connection:
         past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
-        view = build_view(connection, request, past, files.max_count, targets, loads)
+        view = build_view(connection, request, past, files.max_count, targets, loads, features)
         striping, notes = _free_first_target(view, policy.decide(view))
-        fitted = files.fit(striping.layout)
+        fitted = files.fit(replace(striping.layout, pool=pool or striping.layout.pool))
         advice = Advice(
             request=request,
             policy=policy.name,
@@ -220,7 +233,7 @@ def advise(
     if apply_to is None or shadow:
         return advice
     try:
-        files.apply(fitted.layout, apply_to, targets)
+        applied = files.apply(fitted.layout, apply_to, targets)
     except (UserError, KeyboardInterrupt) as error:
         with store.writing() as connection:
             set_outcome(connection, decision, "refused")
@@ -228,13 +241,28 @@ def advise(
                 release_targets(connection, request.job, request.system)
         lost = error.lost if isinstance(error, LayoutRefused) else ()
         remaining = exclude_targets(targets, dict.fromkeys(lost, "accepts no new file"))
-        if not more_tries or not lost or not any(t.usable for t in remaining):
+        refused_components = isinstance(error, LayoutRefused) and not lost and bool(fitted.layout.before)
+        if not more_tries or not (lost or refused_components) or not any(t.usable for t in remaining):
             raise
+        if refused_components:
+            on_mdt = not fitted.layout.before[0].count
+            features = features.without(f"the file system refused it ({error})", progressive=on_mdt)
     else:
         with store.writing() as connection:
             set_outcome(connection, decision, "applied")
-        return replace(advice, outcome="applied")
-    return advise(store, request, policy, files, remaining, loads, apply_to=apply_to, more_tries=more_tries - 1)
+        return replace(advice, outcome="applied", undo=applied.undo)
+    return advise(
+        store, request, policy, files, remaining, loads,
+        apply_to=apply_to, pool=pool, features=features, more_tries=more_tries - 1,
+    )  # fmt: skip
+
+
+def _read_features(policy: Policy, files: FileSystem, folder: Path | None) -> Features:
+    """Ask the file system what layouts it has, if the policy uses components."""
+    if Input.FILE_SIZES not in policy.inputs:
+        return PLAIN
+    with files.identity():
+        return files.features(folder)
 
 
 def list_components(layout: Layout) -> list[dict[str, int | None]]:

@@ -32,6 +32,7 @@ def advise(
     filesystem: Annotated[Path | None, typer.Option(help="Use only runs on this file system.", metavar="MOUNT")] = None,
     policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "forebay",
     targets: Annotated[int | None, typer.Option(help="Number of targets, if unknown.", min=1, max=65535)] = None,
+    pool: Annotated[str | None, typer.Option(help="Put new files on this OST pool (Lustre).", metavar="NAME")] = None,
     job: Annotated[str | None, typer.Option(help="Lease the targets to this job; no other job gets them.")] = None,
     lifetime: Annotated[str, typer.Option("--lease", help="The longest time that the lease lasts.")] = "24 h",
     release: Annotated[str | None, typer.Option(help="End the leases of this job.", metavar="JOB")] = None,
@@ -44,8 +45,8 @@ def advise(
     from forebay.history.store import open_store
 
     if release is not None:
-        if app is not None or procs is not None or apply is not None:
-            raise BadInput("--release", "cannot be combined with --app, --procs or --apply")
+        if app is not None or procs is not None or apply is not None or pool is not None:
+            raise BadInput("--release", "cannot be combined with --app, --procs, --apply or --pool")
         _release(db, release, json)
         return
     if app is None or procs is None:
@@ -61,6 +62,7 @@ def advise(
     if apply is not None and not apply.is_dir():
         raise BadInput(str(apply), "is not a folder" if apply.exists() else "no such folder")
     from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, known_targets, recorded_mount
+    from forebay.act.filesystems.filesystem import exclude_targets
     from forebay.act.filesystems.load import read_loads
     from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
     from forebay.decide.registry import find
@@ -78,13 +80,19 @@ def advise(
             current = files.targets(apply)
         else:
             current = known_targets(store, chosen.mount)
-        if apply is not None and not (shadow and settings.targets):  # its folder may be on another machine
-            current = files.restrict(current, apply)
+        folder = None if shadow and settings.targets else apply  # which may be on another machine
+        if pool is not None:
+            members = files.pool_targets(pool, folder)
+            outside = {t.index: f"not in pool {pool}" for t in current if t.index not in members}
+            current = exclude_targets(current, outside)
+        if folder is not None:
+            current = files.restrict(current, folder, pool or "")
         check_usable(current, settings.name or "the file system")
         now, leases = time.time(), settings.name or chosen.mount or "default"
         request = JobRequest(app=app, nprocs=procs, now=now, chance=random.random(), job=job, until=now + seconds)
         request = replace(request, system=leases, filesystem=chosen.mount)
-        advice = advise(store, request, striper, files, current, read_loads(settings), apply_to=apply, shadow=shadow)
+        loads = read_loads(settings)
+        advice = advise(store, request, striper, files, current, loads, apply_to=apply, shadow=shadow, pool=pool or "")
     if chosen.because:
         advice = replace(advice, notes=(chosen.because, *advice.notes))
     print_json(_document(advice)) if json else _print(advice)
@@ -101,8 +109,10 @@ def _release(db: str | None, job: str, json: bool) -> None:
 
 
 def _document(advice: Advice) -> Document:
+    from forebay.act.advice import list_components
     from forebay.act.command import format_command
 
+    gain = advice.striping.gain
     return {
         "app": advice.request.app,
         "nprocs": advice.request.nprocs,
@@ -113,12 +123,18 @@ def _document(advice: Advice) -> Document:
         "stripe_count": advice.layout.count,
         "stripe_size": advice.layout.size,
         "stripe_offset": advice.layout.start,
+        "components": list_components(advice.layout),
+        "pool": advice.layout.pool or None,
+        "predicted_gain": gain and gain.factor,
+        "predicted_gain_low": gain and gain.low,
+        "predicted_gain_high": gain and gain.high,
         "targets": advice.striping.targets,
         "because": advice.striping.reason,
         "runs": advice.striping.runs,
         "partial_runs": advice.partial_runs,
         "notes": advice.notes,
         "command": format_command(advice.command),
+        "undo": [format_command(command) for command in advice.undo],
         "outcome": advice.outcome,
         "lease_until": advice.request.until if advice.request.job and advice.outcome != "shadow" else None,
     }
@@ -138,3 +154,5 @@ def _print(advice: Advice) -> None:
         typer.echo(f"  {note}")
     prefixes = {"applied": "applied and verified: ", "shadow": "shadow mode, not applied: ", "advised": ""}
     typer.echo(f"{prefixes[advice.outcome]}{format_command(advice.command)}")
+    if advice.undo:
+        typer.echo(f"to restore the earlier layout: {' && '.join(map(format_command, advice.undo))}")

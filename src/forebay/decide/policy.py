@@ -33,6 +33,7 @@ class Input(Enum):
     ACCESS_PATTERN = ("access pattern", 2)
     OWN_RUNS = ("earlier runs", 2)
     RUNS_OF_OTHERS = ("runs of others", 2)
+    FILE_SIZES = ("file sizes", 2)
 
     def __init__(self, label: str, difficulty: int) -> None:
         self.label = label

@@ -163,7 +163,7 @@ class _BeeGFS(FileSystem):
                 raise completed.error() from None
             raise
 
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002 - no pools
+    def restrict(self, targets: Sequence[Target], folder: Path, pool: str = "") -> tuple[Target, ...]:  # noqa: ARG002
         """Exclude targets that do not exist, if the existing ones can be listed: `known_targets` may be too large."""
         if self.known_targets is None:
             return tuple(targets)

@@ -87,8 +87,8 @@ class FileSystem(ABC):
         """Return the commands that restore the current layout of `folder`. Raise UserError if none can."""
         return (self.set_command(self.layout(folder), folder),)
 
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:  # noqa: ARG002
-        """Mark targets that new files in `folder` cannot get as unusable."""
+    def restrict(self, targets: Sequence[Target], folder: Path, pool: str = "") -> tuple[Target, ...]:  # noqa: ARG002
+        """Mark targets that new files in `folder` cannot get as unusable. They are those of its pool, or of `pool`."""
         return tuple(targets)
 
     def confirm(self, layout: Layout, folder: Path, targets: Sequence[Target]) -> None:  # noqa: ARG002
@@ -110,7 +110,7 @@ class FileSystem(ABC):
         if targets is None:
             targets = self.targets(folder)  # not as the user: root can read more of their state
         with self.identity():
-            usable = self.restrict(targets, folder)
+            usable = self.restrict(targets, folder, fitted.layout.pool)
             _check_layout(fitted.layout, usable, self.max_count)
             undo = self.undo_commands(folder)
             try:

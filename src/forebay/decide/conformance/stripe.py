@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 from forebay.decide.conformance.contract import check_answers, expect_kind, fail, is_tuple_of_ints, name_errors
 from forebay.decide.policy import STRIPING_INPUTS, Input, Policy
-from forebay.decide.stripe.view import Past, Peers, Phase, StripeView, Striping
+from forebay.decide.stripe.view import PLAIN, Features, Past, Peers, Phase, StripeView, Striping
+from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import ANY, GRAIN, KIB, MIB, MOST_SIZE, Layout, Target
 
 PROCESSES = 8
@@ -26,7 +27,14 @@ class Case:
 def check_striping(policy: Policy) -> None:
     """Raise a `PolicyError` if `policy` is not a valid striping policy."""
     expect_kind(policy, "stripe")
-    check_answers(policy, cases(), _decide, same="view", inputs=STRIPING_INPUTS, change_input=_with_another_input)
+    check_answers(
+        policy,
+        cases(),
+        _decide,
+        same="view",
+        inputs=(*STRIPING_INPUTS, Input.FILE_SIZES),
+        change_input=_with_another_input,
+    )
     for shared, what in ((False, "a file per process"), (True, "shared files")):
         _run_on(policy, Case(what, _job(16, shared_file=shared, io_processes=PROCESSES)))
 
@@ -50,8 +58,9 @@ def _check_layout(policy: Policy, case: Case, answer: Striping) -> None:
     usable = [target.index for target in case.view.usable]
     if not isinstance(layout, Layout) or not is_tuple_of_ints((layout.count, layout.size, layout.start)):
         fail(policy, case, f"returns {layout!r}, which is not a Layout of ints")
-    if layout.count > case.view.most:
-        fail(policy, case, f"returns {layout.count} stripes; at most {case.view.most} are possible")
+    if layout.most_targets > case.view.most:
+        fail(policy, case, f"returns {layout.most_targets} stripes; at most {case.view.most} are possible")
+    _check_components(policy, case, answer)
     start, count = layout.start, layout.count
     if start != ANY and start not in usable:
         fail(policy, case, f"starts at target {start}, which is not usable")
@@ -65,6 +74,20 @@ def _check_layout(policy: Policy, case: Case, answer: Striping) -> None:
     if answer.targets != expected or not is_tuple_of_ints(answer.targets):
         what = f"names targets {_short(answer.targets)}"
         fail(policy, case, f"{what}, but {count} stripes from target {start} on lie on {_short(expected)}")
+
+
+def _check_components(policy: Policy, case: Case, answer: Striping) -> None:
+    layout, features = answer.layout, case.view.features
+    if layout.pool not in ("", features.pool):
+        fail(policy, case, f"returns pool {layout.pool}, which nobody named")
+    if not layout.before:
+        return
+    if not features.progressive:
+        fail(policy, case, "returns components, which this file system does not have")
+    if not features.mdt_free and not layout.before[0].count:
+        fail(policy, case, "returns a part on a metadata target, which has no room")
+    if layout.start != ANY:
+        fail(policy, case, f"returns components from target {layout.start} on, which could not be undone")
 
 
 def _check_reason(policy: Policy, case: Case, answer: Striping) -> None:
@@ -103,7 +126,7 @@ def _job(targets: int | Sequence[Target], **known: Any) -> StripeView:
 
 def cases() -> Iterable[Case]:
     """Yield every view that the checks use."""
-    return chain(_new_applications(), _known_applications(), _machines())
+    return chain(_new_applications(), _known_applications(), _file_sizes(), _machines())
 
 
 def _new_applications() -> Iterable[Case]:
@@ -143,6 +166,29 @@ def _known_applications() -> Iterable[Case]:
     yield Case("many runs", _job(64, runs=_runs(*[(1 << k % 6, MIB << k % 5, 1e9 + k) for k in range(300)]), **shared))
 
 
+def _file_sizes() -> Iterable[Case]:
+    """Files of different sizes, on file systems with different features."""
+    runs = _runs((4, MIB, 9e8), (8, MIB, 1e9))
+    sizes = (
+        SizeClass(below=16 * KIB, shared=False, files=20_000, bytes=20_000 * 10 * KIB),
+        SizeClass(below=8 * MIB, shared=False, files=100, bytes=100 * 5 * MIB),
+        SizeClass(below=1 << 40, shared=True, files=2, bytes=3 << 39),
+    )
+    known: dict[str, Any] = {"runs": runs, "shared_file": True, "io_processes": 8, "size_run": runs[-1].run}
+    features = {
+        "no components": Features(no_progressive="it is old", no_mdt="it is old"),
+        "components": Features(progressive=True, no_mdt="it is old"),
+        "data on MDTs": Features(progressive=True, mdt_free=1 << 40, pool="flash"),
+        "full MDTs": Features(progressive=True, mdt_free=1 << 20),
+    }
+    for what, which in features.items():
+        for number in (1, 2, 3, 16):
+            about = f"files of different sizes, {number} targets, {what}"
+            yield Case(about, _job(number, file_sizes=sizes, features=which, **known))
+        yield Case(f"small files, {what}", _job(16, file_sizes=sizes[:1], file_size=10 * KIB, features=which, **known))
+        yield Case(f"large files, {what}", _job(_without_users(_targets(16)), file_sizes=sizes[2:], features=which))
+
+
 def _machines() -> Iterable[Case]:
     known: dict[str, Any] = {"runs": _runs((1, MIB, 4e8), (4, MIB, 9e8)), "shared_file": True, "io_processes": 4}
     spread = [replace(target, index=3 * target.index + 2) for target in _targets(20)]
@@ -179,6 +225,8 @@ def _with_another_input(case: Case, hidden: Input) -> Case:
             changed = {"shared_file": not view.shared_file, "io_processes": 3, "request_size": request}
         case Input.OWN_RUNS:  # how often it ran, and with how many processes, stays visible
             changed = {"runs": tuple(_change_run(run, k) for k, run in enumerate(view.runs))}
+        case Input.FILE_SIZES:
+            changed = {"file_sizes": view.file_sizes[1:], "features": PLAIN}
         case Input.RUNS_OF_OTHERS:
             changed = {"peers": () if view.peers else _PEERS}
         case _:

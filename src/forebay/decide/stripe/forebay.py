@@ -18,21 +18,25 @@ measurements of one response (see `response`), and predicts the throughput of ev
 - **apart**: a target with n users gives a new job 1 / (n + 1), so the policy takes fewer stripes on
   free targets, unless more stripes are faster in spite of that.
 
+Files of different sizes then get components with different stripe counts, where the file system has them and that
+gains (see `progressive`).
+
 It is deterministic: the same view gives the same answer.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.decide.policy import STRIPING_INPUTS, striping
+from forebay.decide.policy import STRIPING_INPUTS, Input, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import place
+from forebay.decide.stripe.progressive import refine
 from forebay.decide.stripe.reasons import missing_runs, small_files, stripes
 from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
@@ -95,7 +99,7 @@ class _Outlook:
 
 @striping(
     "forebay",
-    inputs=STRIPING_INPUTS,
+    inputs=(*STRIPING_INPUTS, Input.FILE_SIZES),
     source="Forebay; knowledge gradient (Frazier et al. 2009) in a safe set (Sui et al. 2015)",
 )
 def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
@@ -105,9 +109,9 @@ def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
     phase: Phase = "initial" if not view.runs else "rule" if len(view.runs) == 1 else "heuristic"
     if view.file_size is not None and view.file_size <= SIZES[0]:
         # Files that fit into the smallest stripe lie on one target with any layout, so no layout helps.
-        because = f"{small_files(view, DEFAULT_SIZE)}: no layout can make it faster"
         whose = () if view.file_size_run is None else (view.file_size_run,)
-        return Choice(count=1, phase=phase, because=because, runs=whose).at(place(view, 1))
+        small = Choice(count=1, phase=phase, because=small_files(view, DEFAULT_SIZE), runs=whose)
+        return _complete(view, small, margin, is_best=True)
     runs = usable_runs(view)
     outlook = look(view, runs, margin)
     chosen = outlook.best if outlook.last is not None else explore(outlook)
@@ -118,7 +122,16 @@ def forebay(view: StripeView, *, margin: float = 0.1) -> Striping:
         because=_because(view, runs, outlook, chosen),
         runs=tuple(run.run for run in runs),
     )
-    return choice.at(place(view, choice.count))
+    return _complete(view, choice, margin, is_best=chosen == outlook.best)
+
+
+def _complete(view: StripeView, choice: Choice, margin: float, *, is_best: bool) -> Striping:
+    """Return the decision with targets or with components. `is_best` if no other choice is known to be better."""
+    share = bandwidth_share(view, choice.count)
+    striping = refine(view, choice.at(place(view, choice.count)), margin=margin, share=share)
+    if striping.layout.before or not is_best or not choice.count == 1 < view.most:
+        return striping
+    return replace(striping, because=f"{striping.because}; no striping gains anything")
 
 
 def grid(view: StripeView, runs: Sequence[Past]) -> Grid:

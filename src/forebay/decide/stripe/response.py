@@ -113,7 +113,7 @@ def respond(view: StripeView, counts: ArrayLike, sizes: ArrayLike) -> Response:
     """Predict each layout (counts[i], sizes[i]) for a run with the view's number of processes."""
     runs = usable_runs(view)
     noise = noise_of(runs)
-    wanted = _points(view, counts, sizes, np.full(np.shape(counts), view.processes), 1.0, math.nan)
+    wanted = points(view, counts, sizes, np.full(np.shape(counts), view.processes), 1.0, math.nan)
     prior, open_ = expect_throughput(view, wanted), _covariance(wanted, wanted)
     measured, values, variances = _measurements(view, runs, noise)
     if not len(values):
@@ -189,7 +189,7 @@ def _measurements(view: StripeView, runs: Sequence[Past], noise: float) -> tuple
         known = (peer.processes, peer.count, peer.size, alike, float(peer.shared_file))
         rows.append((*known, math.log(peer.throughput), spread))
     processes, counts_, sizes, alikes, shared, values, variances = zip(*rows, strict=True) if rows else [()] * 7
-    return _points(view, counts_, sizes, processes, alikes, shared), np.array(values), np.array(variances)
+    return points(view, counts_, sizes, processes, alikes, shared), np.array(values), np.array(variances)
 
 
 def usable_peers(view: StripeView) -> list[Peers]:
@@ -203,9 +203,10 @@ def usable_peers(view: StripeView) -> list[Peers]:
     return sorted(valid, key=order)[:_MOST_PEERS]
 
 
-def _points(
+def points(
     view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: ArrayLike, alike: ArrayLike, shared: ArrayLike
 ) -> Points:
+    """Return the points of these layouts."""
     count, size = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=np.int64)
     request = view.request_size
     fits = (size % request == 0) | (request % size == 0) if request > 0 else np.ones(len(size), dtype=bool)

@@ -8,7 +8,7 @@ from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import Layout, Target
 from forebay.model.past_runs import Past, Peers
 
-__all__ = ["Features", "Gain", "Past", "Peers", "Phase", "StripeView", "Striping"]
+__all__ = ["PLAIN", "Features", "Gain", "Past", "Peers", "Phase", "StripeView", "Striping"]
 Phase = Literal["initial", "rule", "heuristic"]
 
 
@@ -33,6 +33,10 @@ class Features:
         return Features(no_progressive=because, no_mdt=because, pool=self.pool)
 
 
+PLAIN = Features()
+"""No more than stripe count and size."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StripeView:
     """A job about to start, earlier runs of its application, and the targets.
@@ -43,8 +47,8 @@ class StripeView:
     `shared_file` (whether several processes share a file) and `io_processes` (how many did I/O) describe its latest
     run, if possible with the same process count; None if unknown. That run is `pattern_run`, with `pattern_processes`
     (None: the last of `runs`). `file_size` describes the largest files so far: in run `file_size_run`, half of the
-    bytes were in files of at least this size. `file_sizes` are the numbers of files of each size, summed over the runs
-    `size_runs`; empty if unknown. `request_size` is the typical request in bytes (0 if unknown). `features` are the
+    bytes were in files of at least this size. `file_sizes` are the numbers of files of each size in run `size_run`;
+    empty if unknown. `request_size` is the typical request in bytes (0 if unknown). `features` are the
     file system's. `chance` in [0, 1) is the only randomness that a policy may use.
     """
 
@@ -63,9 +67,9 @@ class StripeView:
     file_size: int | None = None
     file_size_run: int | None = None
     file_sizes: tuple[SizeClass, ...] = ()
-    size_runs: tuple[int, ...] = ()
+    size_run: int | None = None
     request_size: int = 0
-    features: Features = Features()
+    features: Features = PLAIN
     chance: float = 0.0
 
     def __post_init__(self) -> None:

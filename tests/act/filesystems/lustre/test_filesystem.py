@@ -424,7 +424,7 @@ def test_the_osts_outside_the_pool_of_a_folder_are_not_chosen(lustre: Pretended)
     assert [t.index for t in lustre.system.restrict(lustre.system.targets(), folder) if t.usable] == [1, 2, 3]
     with pytest.raises(BadInput, match="stripe count 6: only 3 of 8 targets are usable"):
         lustre.system.apply(Layout(count=6), folder)
-    with pytest.raises(BadInput, match=f"first target 5: not in pool fast of {folder}"):
+    with pytest.raises(BadInput, match="first target 5: not in pool fast"):
         lustre.system.apply(Layout(count=1, start=5), folder)
     assert lustre.system.apply(Layout(count=3, start=2), folder).layout == Layout(count=3, start=2)
 

@@ -117,9 +117,9 @@ class Lustre(FileSystem):
             issues = {ost.key: "does not answer" for ost in awaited}
         return _merge_targets(osts, listed, {**drained, **issues})
 
-    def restrict(self, targets: Sequence[Target], folder: Path) -> tuple[Target, ...]:
-        """Exclude OSTs outside the folder's pool, and those that do not exist if `known_targets` is too large."""
-        pool = self._read_layout(folder, "-d").last.pool
+    def restrict(self, targets: Sequence[Target], folder: Path, pool: str = "") -> tuple[Target, ...]:
+        """Exclude OSTs outside the pool, and those that do not exist if `known_targets` is too large."""
+        pool = pool or self._read_layout(folder, "-d").last.pool
         if not pool and self.known_targets is None:
             return tuple(targets)
         osts = self._osts(folder)
@@ -129,7 +129,7 @@ class Lustre(FileSystem):
             with suppress(CommandFailed):  # `confirm` checks it again with a new file
                 listed = run(("lfs", "pool_list", f"{osts[0].system}.{pool}"), timeout=self.timeout)
                 members = output.parse_pool(listed) or existing  # with an empty pool, new files get any OST
-                issues |= {t.index: f"not in pool {pool} of {folder}" for t in targets if t.index not in members}
+                issues |= {t.index: f"not in pool {pool}" for t in targets if t.index not in members}
         return exclude_targets(targets, issues)
 
     def layout(self, folder: Path) -> Layout:
