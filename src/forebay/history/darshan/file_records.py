@@ -22,6 +22,7 @@ from forebay.history.darshan.sections import FileLayout, Module, UnreadableSecti
 Uses = NDArray[np.void]
 SMALL = 512 << 10
 """Requests of fewer bytes are counted as small."""
+_MOST_SECONDS = 1e12
 # Fields with two elements have one for reads and one for writes.
 USE = np.dtype(
     [
@@ -183,6 +184,8 @@ class _Counters:
         at = [self._columns.get(name) for name in names]
         table = self._chunk[kind]
         columns = [np.zeros(len(table), table.dtype) if i is None else np.maximum(table[:, i], 0) for i in at]
+        if kind == "fcounters":  # a damaged log can have any
+            columns = [np.minimum(np.nan_to_num(column), _MOST_SECONDS) for column in columns]
         return np.column_stack(columns) if len(columns) > 1 else columns[0]
 
 
