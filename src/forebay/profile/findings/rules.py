@@ -75,7 +75,7 @@ def _describe_sizes(requests: Ints, moved: Ints) -> str:
     return " and ".join(
         f"{count:,} {kind} of {format_size(size / count)}"
         for kind, count, size in zip(("reads", "writes"), counts, sizes, strict=True)
-        if 100 * count > sum(counts)
+        if 100 * count > sum(counts) and size
     )
 
 
