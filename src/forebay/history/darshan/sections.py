@@ -37,12 +37,12 @@ RECORD_SIZES = {
     "DAOS": {1: 696},
     "LUSTRE": {1: 56, 2: 32},
     "HEATMAP": {1: 48},
+    "DXT_POSIX": {1: 104},
+    "DXT_MPIIO": {1: 104, 2: 104},
 }
-"""Bytes of a record, by the version of its module; for LUSTRE and HEATMAP, of its head."""
+"""Bytes of a record, by the version of its module; for LUSTRE, HEATMAP and DXT, of its head."""
 _COMPONENT = 72
 _MOST_COMPONENTS = 4096
-_MOST_BINS = 1 << 20
-_MPIIO_HEATMAP = 3668870418325792824  # MPI-IO calls of processes, not requests to the file system
 _JOB_BYTES = 4096
 
 
@@ -240,26 +240,11 @@ class Sections:
 
     def layouts(self, module: Module) -> Iterator[FileLayout]:
         tail_length, parse = (self._tail_1, self._layout_1) if module.version == 1 else (self._tail_2, self._layout_2)
-        for record in self._records(module, tail_length):
+        for record in self.records_of_any_length(module, tail_length):
             layout = parse(record)
             if layout is None:
                 raise self.damage("a file has an impossible layout")
             yield layout
-
-    def active_ranks(self, module: Module) -> set[int]:
-        """The ranks of the processes that moved any bytes, according to the heat maps."""
-        head = struct.Struct(f"{self._header.order}Qqdq")
-
-        def tail_length(record: memoryview) -> int | None:
-            bins = int(head.unpack_from(record)[3])
-            return 16 * bins if 0 <= bins <= _MOST_BINS else None
-
-        ranks: set[int] = set()
-        for record in self._records(module, tail_length):
-            kind, rank, _, _ = head.unpack_from(record)
-            if kind != _MPIIO_HEATMAP and any(record[48:]):
-                ranks.add(rank)
-        return ranks
 
     def _tail_1(self, head: memoryview) -> int | None:
         [count] = struct.unpack_from(f"{self._header.order}q", head, 48)
@@ -296,7 +281,14 @@ class Sections:
             raise UnreadableSection(str(self._path), reason)
         return sizes[module.version]
 
-    def _records(self, module: Module, tail_length: Callable[[memoryview], int | None]) -> Iterator[memoryview]:
+    @property
+    def order(self) -> str:
+        """The byte order of the log, in the notation of `struct`."""
+        return self._header.order
+
+    def records_of_any_length(
+        self, module: Module, tail_length: Callable[[memoryview], int | None]
+    ) -> Iterator[memoryview]:
         """Yield records: a head, then as many bytes as `tail_length(head)` says. A record is valid until the next."""
         head = self._record_size(module)
         buffer = bytearray()

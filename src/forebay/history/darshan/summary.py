@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from forebay.history.darshan.activity import active_ranks
 from forebay.history.darshan.file_records import FileRecords, Tables
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
 from forebay.history.darshan.ost_usage import NONE, FileSystems, OstUsage, mounts_of
@@ -168,7 +169,7 @@ def _count_active(
     """The number of processes that did I/O. A record shared by all does not say which did; the heat maps do."""
     if watch.by_all and "HEATMAP" in modules and not modules["HEATMAP"].partial:
         try:
-            ranks = log.sections.active_ranks(modules["HEATMAP"])
+            ranks = active_ranks(log.sections, modules["HEATMAP"])
         except UnreadableSection as error:
             remarks.append(("incomplete", error.reason))
             ranks = set()
@@ -219,7 +220,7 @@ def _row(
     return {
         "app": app,
         "exe": job.exe,
-        "user": _user(path, app, job),
+        "user": find_user(path, app, job),
         "uid": job.uid,
         "job_id": job.job_id,
         "logs": 1,
@@ -308,7 +309,7 @@ def program_name(exe: str) -> str:
     return exe.split()[0].rstrip("/").rpartition("/")[2] if exe.split() else ""
 
 
-def _user(path: Path, app: str, job: Job) -> str | None:
+def find_user(path: Path, app: str, job: Job) -> str | None:
     """The user, from the log's name or from the folders USER/PROGRAM/JOB/HOST above it."""
     before, number, _ = _split_name(path)
     if number == str(job.job_id):
