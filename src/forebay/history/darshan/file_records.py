@@ -1,10 +1,11 @@
 """The records of one Darshan log, file by file and process by process, reduced to what findings need.
 
-A record of Darshan's POSIX module has 704 bytes, one of `USE` has 180.
+A record of Darshan's POSIX module has 704 bytes, one of `USE` has 196.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_log
 from forebay.history.darshan.ost_usage import FileSystems, Names, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_chunk
-from forebay.history.darshan.request_statistics import STREAMS, count_orders
+from forebay.history.darshan.request_statistics import STREAMS, count_orders, count_sizes
 from forebay.history.darshan.sections import FileLayout, Module, UnreadableSection
 
 Uses = NDArray[np.void]
@@ -43,6 +44,7 @@ USE = np.dtype(
         ("seconds", "f4", 2),  # summed over processes, like the next
         ("meta_seconds", "f4"),
         ("begin", "f4", 2),  # seconds of the run when the first one began
+        ("end", "f4", 2),  # when the last one ended
         # Of merged records, the fastest and the slowest process.
         ("ranks", "i4", 2),
         ("rank_bytes", "i8", 2),
@@ -51,20 +53,61 @@ USE = np.dtype(
 )
 CALL = np.dtype([("id", "u8"), ("rank", "i4"), ("collective", "i8", 2), ("independent", "i8", 2), ("bytes", "i8", 2)])
 """Calls of MPI-IO."""
-KINDS = {"POSIX": USE, "STDIO": USE, "MPI-IO": CALL}
+KINDS = {"POSIX": USE, "STDIO": USE, "DFS": USE, "MPI-IO": CALL}
 """The modules with a table."""
+_FIELDS = {"POSIX": "posix", "STDIO": "stdio", "DFS": "dfs", "MPI-IO": "calls"}  # of FileRecords
+
+
+CALL_KINDS = {
+    "opens": ("OPENS", "INDEP_OPENS", "COLL_OPENS", "FDOPENS"),
+    "lookups": ("STATS", "LOOKUPS", "GET_SIZES"),
+    "seeks": ("SEEKS",),
+    "memory maps": ("MMAPS",),
+    "syncs": ("FSYNCS", "FDSYNCS", "FLUSHES", "SYNCS"),
+    "reads": ("READS", "READXS", "INDEP_READS", "COLL_READS", "SPLIT_READS", "NB_READS"),
+    "writes": ("WRITES", "WRITEXS", "INDEP_WRITES", "COLL_WRITES", "SPLIT_WRITES", "NB_WRITES"),
+}
+"""The counters of each kind of call, in all modules."""
+
+
+@dataclass(slots=True)
+class ModuleTotals:
+    """Sums over the records of one module, by operation (reads, then writes): the number of requests by size, in
+    `SIZE_BINS`, bytes, and seconds of all processes (then also of metadata). `common` has how often the commonest sizes
+    occur, `calls` the number of calls by kind."""
+
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, len(BINS)), dtype=np.int64))
+    moved: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
+    seconds: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    common: Counter[int] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, chunk: Chunk) -> None:
+        get = _Counters(name, chunk)
+        self.moved += get("BYTES_READ", "BYTES_WRITTEN").sum(axis=0)
+        self.seconds += get("F_READ_TIME", "F_WRITE_TIME", "F_META_TIME").sum(axis=0)
+        infix = "AGG_" if name == "MPI-IO" else ""
+        for operation, verb in enumerate(("READ", "WRITE")):
+            self.sizes[operation] += get(*(f"SIZE_{verb}_{infix}{size}" for size in BINS)).sum(axis=0)
+        for i in range(1, 5):
+            count_sizes(self.common, get(f"ACCESS{i}_ACCESS"), get(f"ACCESS{i}_COUNT"))
+        for kind, names in CALL_KINDS.items():
+            self.calls[kind] += int(get(*names).sum())
 
 
 @dataclass(slots=True, kw_only=True)
 class FileRecords:
-    """One log. `posix` and `stdio` are arrays of `USE` (of standard streams, `stdio` has none), `calls` of `CALL`."""
+    """One log. `posix`, `stdio` and `dfs` are arrays of `USE`, `calls` is one of `CALL`; `totals` are by module. Of
+    standard streams, only the totals know."""
 
     path: Path
     job: Job
     modules: dict[str, Module]
     posix: Uses = field(default_factory=lambda: np.zeros(0, dtype=USE))
     stdio: Uses = field(default_factory=lambda: np.zeros(0, dtype=USE))
+    dfs: Uses = field(default_factory=lambda: np.zeros(0, dtype=USE))
     calls: Uses = field(default_factory=lambda: np.zeros(0, dtype=CALL))
+    totals: dict[str, ModuleTotals] = field(default_factory=dict)
     mounts: dict[str, str] = field(default_factory=dict)
     layouts: list[FileLayout] = field(default_factory=list)
     usage: OstUsage | None = None
@@ -81,20 +124,17 @@ class FileRecords:
 
     def names(self, ids: set[int]) -> dict[int, str]:
         """The names of these files, as far as the log has them."""
-        if self.read_names is not None:
-            return _select_names(self.read_names(), ids)
-        with open_log(self.path) as log:
-            return _select_names(log.sections.names(), ids)
+        named = ((file, name) for file, name in self.iterate_names() if file in ids)
+        return {file: name.decode("utf-8", "backslashreplace") for file, name in named}
 
-
-def _select_names(every: Iterable[tuple[int, bytes]], ids: set[int]) -> dict[int, str]:
-    """The names of these files, until a part that is unreadable."""
-    names: dict[int, str] = {}
-    with suppress(UnreadableSection):
-        for file, name in every:
-            if file in ids:
-                names[file] = name.decode("utf-8", "backslashreplace")
-    return names
+    def iterate_names(self) -> Iterator[tuple[int, bytes]]:
+        """The id and name of each file, until a part that is unreadable."""
+        with suppress(UnreadableSection):
+            if self.read_names is not None:
+                yield from self.read_names()
+                return
+            with open_log(self.path) as log:
+                yield from log.sections.names()
 
 
 def read_file_records(path: Path) -> FileRecords:
@@ -117,6 +157,7 @@ def read_file_records(path: Path) -> FileRecords:
                 for chunk in log.records(modules[name]):
                     check_chunk(str(path), name, records.job, chunk)
                     tables.add(name, chunk)
+                    records.totals.setdefault(name, ModuleTotals()).add(name, chunk)
                     if records.usage is not None and (name != "MPI-IO" or "POSIX" not in modules):
                         records.usage.add_records(name, chunk)
             except UnreadableSection as error:
@@ -166,8 +207,7 @@ class Tables:
     def finish(self) -> None:
         """Move the tables to the records."""
         for name, table in self._tables.items():
-            field_name = {"POSIX": "posix", "STDIO": "stdio", "MPI-IO": "calls"}[name]
-            setattr(self._records, field_name, table[: self._ends[name]])
+            setattr(self._records, _FIELDS[name], table[: self._ends[name]])
         stdio = self._records.stdio
         if stdio.size:
             self._records.stdio = stdio[~np.isin(stdio["id"], STREAMS)]
@@ -196,10 +236,14 @@ def _fill_uses(rows: Uses, name: str, nprocs: int, chunk: Chunk) -> None:
     rows["alignment"], rows["unaligned"] = get("FILE_ALIGNMENT"), get("FILE_NOT_ALIGNED")
     rows["requests"] = get("READS", "WRITES")
     rows["bytes"] = get("BYTES_READ", "BYTES_WRITTEN")
-    used = rows["bytes"] > 0
-    rows["extent"] = np.where(used, get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, 0)
+    if name == "DFS":  # its vectored and asynchronous calls are counted apart, and it does not say how far they reach
+        rows["requests"] += get("READXS", "WRITEXS") + get("NB_READS", "NB_WRITES")
+    else:
+        used = rows["bytes"] > 0
+        rows["extent"] = np.where(used, get("MAX_BYTE_READ", "MAX_BYTE_WRITTEN") + 1, 0)
     rows["seconds"], rows["meta_seconds"] = get("F_READ_TIME", "F_WRITE_TIME"), get("F_META_TIME")
     rows["begin"] = get("F_READ_START_TIMESTAMP", "F_WRITE_START_TIMESTAMP")
+    rows["end"] = get("F_READ_END_TIMESTAMP", "F_WRITE_END_TIMESTAMP")
     rows["ranks"] = np.minimum(get("FASTEST_RANK", "SLOWEST_RANK"), nprocs - 1)
     rows["rank_bytes"] = get("FASTEST_RANK_BYTES", "SLOWEST_RANK_BYTES")
     rows["slowest_seconds"] = get("F_SLOWEST_RANK_TIME")

@@ -108,13 +108,13 @@ class RequestStatistics:
         records = np.arange(moved.shape[1])
         for i in range(1, 5):
             size, count = get(f"ACCESS{i}_ACCESS", f"ACCESS{i}_COUNT")
-            _count(self._sizes[name], size, count)
+            count_sizes(self._sizes[name], size, count)
             alike = bins[:, np.searchsorted(_BOUNDS, size), records]
             sure = np.clip(count - alike[::-1], 0, alike)  # the other operation may have them all
             is_mean = (size * requests == moved) & (alike > 0)
             certain = np.where(is_mean, np.minimum(count, alike), sure)
             for tally, number in zip(self._tallies[name], certain, strict=True):
-                _count(tally.sizes, size, number)
+                count_sizes(tally.sizes, size, number)
 
     def _note_extents(self, chunk: Any, extents: Ints, moved: Ints) -> None:
         doublings = np.frexp(extents.astype(float))[1]
@@ -239,7 +239,8 @@ def _note_users(counts_of_files: dict[int, list[int]], record: Any, moved: list[
         counts[place] += amount
 
 
-def _count(sizes: Counter[int], size: Ints, count: Ints) -> None:
+def count_sizes(sizes: Counter[int], size: Ints, count: Ints) -> None:
+    """Add the `count` of each `size`; of many different sizes, the commonest are kept."""
     known = (size > 0) & (count > 0)
     if size.size <= _FEW:  # numpy's calls would take longer than these steps
         for value, number in zip(size[known].tolist(), count[known].tolist(), strict=True):
