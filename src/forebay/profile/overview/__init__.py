@@ -1,0 +1,1 @@
+"""What one run did: its files, its times, its processes and its targets, from its log."""
