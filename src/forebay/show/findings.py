@@ -21,7 +21,7 @@ def print_findings(diagnosis: Diagnosis) -> None:
     if diagnosis.is_stored:
         typer.echo(f"From the history, as found when the log was read: {printable(diagnosis.log)} no longer exists.")
     if not diagnosis.findings:
-        typer.echo(_describe_nothing(diagnosis))
+        typer.echo(describe_nothing(diagnosis))
         return
     for number, finding in enumerate(diagnosis.findings, 1):
         gain = f", {finding.predicted_gain:.1f} times as fast without it" if finding.predicted_gain else ""
@@ -31,10 +31,11 @@ def print_findings(diagnosis: Diagnosis) -> None:
             typer.echo(textwrap.fill(text, 100, initial_indent=f"   {label + ':':6}", subsequent_indent=" " * 9))
         if finding.files:
             typer.echo(f"   files: {', '.join(map(printable, finding.files))}")
-    typer.echo("\n" + textwrap.fill(_describe_calibration(diagnosis), 100))
+    typer.echo("\n" + textwrap.fill(describe_basis(diagnosis), 100))
 
 
-def _describe_calibration(diagnosis: Diagnosis) -> str:
+def describe_basis(diagnosis: Diagnosis) -> str:
+    """What the predicted gains rest on."""
     if diagnosis.is_stored:
         return describe_kept(diagnosis.kept_calibration)
     return describe_calibration(diagnosis.calibration)
@@ -52,12 +53,15 @@ def describe_run(diagnosis: Diagnosis) -> str:
     )
 
 
-def _describe_nothing(diagnosis: Diagnosis) -> str:
+def describe_nothing(diagnosis: Diagnosis) -> str:
+    """Why a run has no finding."""
+    if diagnosis.evidence is not None and diagnosis.evidence.records.dfs["bytes"].any() and not diagnosis.total_bytes:
+        return "The I/O of this run went to DAOS, which no rule covers."
     if not diagnosis.total_bytes and not diagnosis.used_files:
         return "The log has no I/O of files, so there is nothing to find."
     if not diagnosis.matters:
         return "No finding: I/O takes less than 0.5 % of the run, so no change of it can matter."
-    return "No finding: requests are large and in order, files are few, and processes and OSTs are evenly used."
+    return "No finding: no change that Forebay knows would make this run's I/O at least 5 % faster."
 
 
 def print_application(app: str, diagnoses: Mapping[int, Diagnosis], missing: int) -> None:

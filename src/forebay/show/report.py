@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from forebay.show.figures.sheet import Drawn, Sketch
 
+_SPACES = "\n\N{NO-BREAK SPACE}"
 _NUMBER = re.compile(r"[-+\N{MINUS SIGN}]?[\d.,]+( \S+)*|[-\N{EN DASH}]")
 
 
@@ -74,9 +75,21 @@ class Report:
 
 def write_report(name: str, report: Report, figures: Sequence[Drawn], command: str, out: Path) -> None:
     """Write the page of the study `name`; `command` repeats the study."""
-    from jinja2 import Environment, PackageLoader
-
-    environment = Environment(loader=PackageLoader("forebay.show"), autoescape=True, trim_blocks=True)
     pictures = [(drawn.sketch, base64.b64encode(drawn.png.read_bytes()).decode()) for drawn in figures]
-    page = environment.get_template("report.html").render(name=name, report=report, pictures=pictures, command=command)
+    page = render("report.html", name=name, report=report, pictures=pictures, command=command)
     out.write_text(page, encoding="utf-8")
+
+
+def render(template: str, **values: object) -> str:
+    """Fill in a template. Text is escaped, and characters that cannot be printed are replaced."""
+    from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup
+
+    def clean(value: object) -> object:
+        if not isinstance(value, str) or isinstance(value, Markup):
+            return value
+        return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in value)
+
+    loader = PackageLoader("forebay.show")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, finalize=clean)
+    return environment.get_template(template).render(**values)
