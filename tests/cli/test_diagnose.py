@@ -8,8 +8,10 @@ import pytest
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import open_store
 from support.command import Forebay
-from support.darshan_logs import wheel_log
+from support.darshan_logs import Parts, wheel_log
+from support.html_pages import Page
 from support.labelled_logs import labelled_programs
+from support.made_up_runs import a_run, fill
 
 
 @pytest.fixture
@@ -91,3 +93,75 @@ def test_no_finding_is_an_answer(forebay: Forebay) -> None:
 def test_what_is_no_log_is_refused_in_one_line(what: str, forebay: Forebay) -> None:
     ran = forebay("diagnose", what)
     assert ran.code == 2 and ran.err.startswith(f"forebay: {what}: ") and ran.err.count("\n") == 1
+
+
+# The page
+
+
+def test_a_page_of_a_log_is_written_beside_the_text(forebay: Forebay, tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    page.write_text("an older page")
+    ran = forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", page)
+    assert "1. slow-ost" in ran.out and f"page: {page}" in ran.err
+    assert "A storage target (OST) was slow" in Page(page.read_text()).text
+    assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
+    document = json.loads(forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", page, "--json").out)
+    assert [finding["code"] for finding in document["findings"]] == ["slow-ost"]
+
+
+def test_a_page_goes_to_standard_output_alone(forebay: Forebay) -> None:
+    ran = forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", "-")
+    assert "slow-ost" in Page(ran.out).text and ran.err == ""
+    ran = forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", "-", "--json")
+    assert (ran.code, ran.out) == (2, "") and "--html" in ran.err
+
+
+@pytest.mark.parametrize(("page", "reason"), [(".", "is a folder"), ("missing/run.html", "does not exist")])
+def test_a_page_that_cannot_be_written_is_refused(page: str, reason: str, forebay: Forebay, tmp_path: Path) -> None:
+    ran = forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", tmp_path / page)
+    assert (ran.code, ran.out) == (2, "") and reason in ran.err
+
+
+def test_a_page_shows_earlier_runs_of_the_history(forebay: Forebay, tmp_path: Path) -> None:
+    db, page, logs = ("--db", tmp_path / "history.db"), tmp_path / "run.html", tmp_path / "logs"
+    logs.mkdir()
+    for number in range(3):
+        parts = Parts(wheel_log("sample-badost.darshan")).with_job(
+            job_id=500 + number, start=1_500_000_000 + 86_400 * number
+        )
+        parts.write(logs / f"{number}.darshan")
+    forebay("ingest", logs, *db)
+    assert forebay("diagnose", "2", *db, "--html", page).code == 0
+    html = page.read_text()
+    assert "This run and 1 earlier run of the application" in Page(html).text
+    assert (html.count('class="this"'), html.count('class="past"')) == (2, 2)
+    assert forebay("diagnose", logs / "1.darshan", *db, "--html", page).code == 0
+    assert "This run and 1 earlier run of the application" in Page(page.read_text()).text
+    assert forebay("diagnose", "ior", *db, "--html", page).code == 0
+    text = Page(page.read_text()).text
+    assert "3 (this one)" in text and text.count("slow-ost") >= 3
+    for log in logs.iterdir():
+        log.unlink()
+    assert "1. slow-ost" in forebay("diagnose", "3", *db, "--html", page).out
+    text = Page(page.read_text()).text
+    assert "This page shows what the history has of the run: " in text and "2.darshan no longer exists." in text
+    assert "slow-ost" in text and "OST 14 took much longer" in text and "This run and 2 earlier runs" in text
+
+
+def test_a_run_without_log_and_findings_still_has_a_page(forebay: Forebay, tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    with open_store(str(tmp_path / "history.db")) as store:
+        fill(store, [a_run(1, slowness=[1.0, 1.0, 30.0, 1.1, 0.9])])
+    ran = forebay("diagnose", "1", "--db", tmp_path / "history.db", "--html", page)
+    assert (ran.code, ran.out) == (0, "")
+    text = Page(page.read_text()).text
+    assert "the history has no findings" in text and "OST 2 took much longer for each byte than the others." in text
+
+
+def test_a_log_that_the_history_does_not_know_gets_a_page(forebay: Forebay, tmp_path: Path) -> None:
+    db, page = ("--db", tmp_path / "history.db"), tmp_path / "run.html"
+    forebay("ingest", wheel_log("noposixopens.darshan"), *db)
+    assert forebay("diagnose", wheel_log("sample-badost.darshan"), *db, "--html", page).code == 0
+    assert "The history has no earlier run of this application." in Page(page.read_text()).text
+    ran = forebay("diagnose", "99", *db, "--html", page)
+    assert ran.code == 2 and "no run 99" in ran.err

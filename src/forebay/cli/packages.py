@@ -5,7 +5,7 @@ import re
 _ROLES = {
     "agent": ("agent",),
     "client": ("storage",),
-    "history": ("ingest", "history", "profile", "advise", "replay", "slurm"),
+    "history": ("ingest", "history", "profile", "diagnose", "advise", "replay", "slurm"),
     "studies": ("study", "simulate", "size", "show"),
     "service": ("serve", "token"),
     "forwarding": ("forward",),
@@ -15,7 +15,13 @@ _ROLES = {
     "train": (),
 }
 """The groups, and the commands that need each of them."""
-_DISTRIBUTIONS = {"yaml": "pyyaml", "starlette": "fastapi", "sklearn": "scikit-learn", "psycopg": "psycopg[binary]"}
+_DISTRIBUTIONS = {
+    "yaml": "pyyaml",
+    "markupsafe": "jinja2",
+    "starlette": "fastapi",
+    "sklearn": "scikit-learn",
+    "psycopg": "psycopg[binary]",
+}
 """Packages whose distribution has another name than their module."""
 
 
