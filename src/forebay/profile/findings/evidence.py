@@ -14,6 +14,8 @@ from forebay.profile.findings.targets import Targets, read_targets
 Bools = NDArray[np.bool_]
 NOTICEABLE = 0.005
 """The part of a run below which nobody notices."""
+LEAST_SECONDS = 0.5
+"""Measured seconds of a process; fewer can be chance."""
 MOST_GAIN = 100.0
 """Something else limits a run long before."""
 _NAMED = 3
@@ -106,6 +108,12 @@ class Evidence:
         """The model's seconds of all processes for all I/O."""
         parts = (self.data_seconds, self.name_seconds, self.stdio_seconds)
         return float(sum(part.sum() for part in parts))
+
+    @property
+    def calls_collectively(self) -> bool:
+        """Whether most calls of MPI-IO are collective."""
+        calls = self.records.calls
+        return bool(calls["collective"].sum() > calls["independent"].sum())
 
     @cached_property
     def measured(self) -> float:

@@ -11,9 +11,10 @@ import numpy as np
 
 from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_binary, format_duration, format_size, plural
-from forebay.profile.findings.evidence import MOST_GAIN, NOTICEABLE, Bools, Evidence
+from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Evidence
 from forebay.profile.findings.finding import Code, Confidence, Finding
 from forebay.profile.findings.io_time import Floats, Ints
+from forebay.profile.findings.process_rules import find_uneven_processes
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
 
 Rule = Callable[[Evidence], Iterator[Finding]]
@@ -21,10 +22,6 @@ LEAST_GAIN = 1.05
 MOSTLY = 0.5
 _LEAST_METADATA = 0.2  # of the time
 _LEAST_CALLS = 16  # of each process
-_LEAST_IMBALANCE = 1.5
-_LEAST_LATENESS = 2.5  # times as long as the others take
-_LEAST_WAIT = 0.05  # of the run
-_LEAST_SECONDS = 0.5  # of a process; what is shorter can be chance
 _LEAST_REPEATS = 1.8
 _MANY_CALLS = 1000  # Drishti calls so many independent ones many, too
 _WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
@@ -63,12 +60,6 @@ def _describe_operation(weights: Floats) -> str:
     return "reads" if weights[0] > weights[1] else "writes"
 
 
-def _calls_collectively(evidence: Evidence) -> bool:
-    """Whether most calls of MPI-IO are collective."""
-    calls = evidence.records.calls
-    return bool(calls["collective"].sum() > calls["independent"].sum())
-
-
 def _describe_sizes(requests: Ints, moved: Ints) -> str:
     """Such as "400 reads of 1.2 kB and 20 writes of 64 kB", without those that hardly count."""
     counts, sizes = requests.sum(axis=0).tolist(), moved.sum(axis=0).tolist()
@@ -93,7 +84,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         files = np.unique(uses["id"][chosen.any(axis=1)]).size
         if shared:
             where = f"{plural(files, 'file')} that several processes share"
-            remedy = _ALREADY_COLLECTIVE if _calls_collectively(evidence) else _BECOME_COLLECTIVE
+            remedy = _ALREADY_COLLECTIVE if evidence.calls_collectively else _BECOME_COLLECTIVE
         else:
             where = f"{plural(files, 'file')} of single processes"
             remedy = (
@@ -168,7 +159,7 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
         because="nothing can be read ahead or written together, so each such request waits for a server",
         remedy="Sort the requests by offset, or read whole blocks and select in memory. Put input that is read in "
         "random order (training) on the burst buffer, or into larger records.",
-        share=evidence.measure_share(chosen.any(axis=1)),
+        share=evidence.measure_share(np.asarray(chosen.any(axis=1))),
         predicted_gain=gain,
         numbers={"requests": count, "of": total},
         files=evidence.name_files(saved.sum(axis=1)),
@@ -273,90 +264,8 @@ def _measured_metadata(evidence: Evidence) -> float:
     records = evidence.records.posix
     seconds = float(records["meta_seconds"][records["syncs"] == 0].sum())
     each = seconds / evidence.nprocs
-    noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, _LEAST_SECONDS)
+    noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, LEAST_SECONDS)
     return seconds if seconds > MOSTLY * evidence.measured and noticed else 0.0
-
-
-def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
-    """One process that does all I/O, or processes with much more than others."""
-    if evidence.nprocs == 1 or not evidence.moved:
-        return
-    busy, most = _find_busiest(evidence)
-    mean = evidence.moved / evidence.nprocs
-    alone = most > 0.9 * evidence.moved
-    if most < max(_LEAST_IMBALANCE * mean, evidence.fs.rpc):
-        yield from _find_straggler(evidence)
-        return
-    if evidence.records.calls["collective"].any() and not alone:
-        return  # with collective calls, a few processes move the data of all
-    if (1 - mean / most) * evidence.busiest_seconds < NOTICEABLE * evidence.records.job.run_time:
-        return
-    gain = min(most / mean, 16.0) if alone else most / mean
-    because, remedy = _explain_uneven(alone, _calls_collectively(evidence), bool(evidence.records.layouts))
-    yield Finding(
-        code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
-        seen=f"process {busy} moved {100 * min(most / evidence.moved, 1):.0f} % of all bytes ({format_size(most)}; "
-        f"the mean of {evidence.nprocs} processes is {format_size(mean)})",
-        because=because,
-        remedy=remedy,
-        share=_share_of(evidence, busy),
-        predicted_gain=gain,
-        numbers={"process": busy, "bytes": int(most), "mean_bytes": int(mean)},
-    )
-
-
-def _find_straggler(evidence: Evidence) -> Iterator[Finding]:
-    """A process that moves no more than others, but takes much longer."""
-    process, seconds = evidence.slowest_process
-    others = (evidence.measured - seconds) / max(evidence.nprocs - 1, 1)
-    wait = max(_LEAST_WAIT * evidence.records.job.run_time, _LEAST_SECONDS)
-    late = seconds >= _LEAST_LATENESS * others and seconds - others >= wait
-    if not late or evidence.records.calls["collective"].any() or any(find_slow_targets(evidence)):
-        return
-    yield Finding(
-        code=Code.IMBALANCE,
-        seen=f"process {process} spent {format_duration(seconds)} in I/O, the others "
-        f"{format_duration(others)} on average, although it moved no more than they did",
-        because="the run waits for its slowest process",
-        remedy="Compare with other runs of the program (forebay diagnose APP): always the same process does more or "
-        "smaller calls than the others; another one each time is a slow node or a busy server.",
-        share=seconds / evidence.measured,
-        predicted_gain=min(seconds / max(others, 1e-9), MOST_GAIN),
-        confidence="measured",
-        numbers={"process": process, "seconds": seconds, "others_seconds": others},
-    )
-
-
-def _explain_uneven(alone: bool, collective: bool, lustre: bool) -> tuple[str, str]:
-    """Why the run is slow, and what to do."""
-    if not alone:
-        return "the run waits for its slowest process", (
-            "Divide the data evenly, or give the I/O of the busiest processes to several (collective "
-            "buffering does so)."
-        )
-    because = "the others wait, and one process reaches neither the bandwidth of its node's network nor that of several"
-    if not collective:
-        return f"{because} servers", (
-            "Let every process, or one on each node, write its part: MPI-IO with collective buffering, or parallel "
-            "HDF5."
-        )
-    stripes = "Give the file more stripes (lfs setstripe -c N DIR before the run), or set" if lustre else "Set"
-    return f"{because} servers; MPI-IO's collective calls handed it the data of all", (
-        f"{stripes} the hint cb_nodes to the number of nodes, so that several processes write what all have."
-    )
-
-
-def _find_busiest(evidence: Evidence) -> tuple[int, float]:
-    """The process that moved most bytes, and how many; at least so many, as merged records name only two processes."""
-    by_process = evidence.bytes_by_process
-    return int(by_process.argmax()), float(by_process.max())
-
-
-def _share_of(evidence: Evidence, process: int) -> float | None:
-    """The part of the I/O seconds of all processes that this one has; None if merged records hide it."""
-    if evidence.measured <= 0 or (evidence.posix["rank"] < 0).any():
-        return None
-    return min(float(evidence.seconds_by_process[process]) / evidence.measured, 1.0)
 
 
 def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
