@@ -122,6 +122,25 @@ def test_the_history_names_the_sick_ost_and_an_application_has_its_curve_and_adv
     admin.shot("history")
 
 
+def test_a_run_of_an_application_has_a_page_of_its_own(admin: Visitor) -> None:
+    page = admin.page
+    page.get_by_role("link", name="History", exact=True).click()
+    page.get_by_role("cell", name="vpic").get_by_role("link").click()
+    runs = page.get_by_role("table", name="Runs", exact=True)
+    runs.get_by_role("link", name="62", exact=True).wait_for()
+    with admin.context.expect_page() as opened:
+        runs.get_by_role("link", name="60", exact=True).click()
+    sheet = opened.value
+    sheet.get_by_role("heading", name="Earlier runs").wait_for()
+    assert sheet.get_by_role("heading", level=1).inner_text() == "vpic"
+    answer = admin.context.request.get(sheet.url)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert "sandbox" in answer.headers["content-security-policy"] and "script" not in answer.text()
+    assert admin.context.request.get(sheet.url.replace("/60", "/999")).status == 400
+    assert admin.context.request.get(sheet.url.replace("/run/", "/nothing/")).status == 404
+    sheet.close()
+
+
 def test_forwarding_shows_queues_the_window_over_time_and_what_was_learned(admin: Visitor) -> None:
     page = admin.page
     page.get_by_role("link", name="Forwarding", exact=True).click()

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +75,11 @@ def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
     return completed.out
 
 
-def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> Completed:
-    """Run the command, whatever its exit status; stop it after `timeout` seconds.
+def run_unchecked(
+    argv: Sequence[str], *, timeout: float, errors: str = "replace", variables: Mapping[str, str] | None = None
+) -> Completed:
+    """Run the command, whatever its exit status; stop it after `timeout` seconds. `variables` are added to its
+    environment, which other users cannot read.
 
     Nothing can stop a command that hangs in the kernel. This function abandons it and does not start the same command
     again while it hangs. `errors` says how to decode bytes that are not UTF-8. If this process is killed, the kernel
@@ -87,7 +90,7 @@ def run_unchecked(argv: Sequence[str], *, timeout: float, errors: str = "replace
             f"{format_command(argv)}: not started: process {earlier.pid} runs the same command and still hangs"
         )
     _stuck.pop(tuple(argv), None)
-    environment = os.environ | {"LC_ALL": "C"}
+    environment = os.environ | {"LC_ALL": "C"} | dict(variables or {})
     with _start(argv, stderr=subprocess.PIPE, env=environment, pass_fds=tuple(inherited_descriptors)) as process:
         try:
             out, err = process.communicate(timeout=timeout)

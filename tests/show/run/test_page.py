@@ -1,6 +1,5 @@
 """The page of a run: what it says, that it is well-formed, and that names in a log cannot change it."""
 
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +13,9 @@ from forebay.show.run.findings import TITLES, show_finding
 from forebay.show.run.page import render_page
 from forebay.show.run.pages import make_log_page
 from support.darshan_logs import POSIX, Parts, all_logs, wheel_log, wheel_logs
+from support.hostile_names import write_hostile_log
 from support.html_pages import Page
 from support.labelled_logs import KIB, MIB, Program, many_files, own, shared_turns, striped
-
-HOSTILE = [
-    b"/tmp/<script>alert(1)</script>",
-    b'/tmp/" onmouseover="alert(2)',
-    b"/tmp/</style><img src=x onerror=alert(3)>",
-    b"/tmp/\xff\xfe\x80 \x1b[31m \xe2\x80\xae gnp.exe",
-    b"/tmp/{{ 7 * 7 }}{% raw %}&lt;b&gt;",
-    b"/tmp/" + b"x" * 5000,
-]
 
 
 def page_of(path: Path) -> str:
@@ -56,18 +47,8 @@ def test_a_finding_has_its_commands_apart() -> None:
     assert shown.badges == ["1.5 times as fast without it", "predicted by a model"]
 
 
-def hostile_log(path: Path) -> Path:
-    program = Program(nprocs=2)
-    for file in range(len(HOSTILE)):
-        program.move(100 + file, 0, "WRITE", np.arange(0, 40 * KIB * (1 + file), 1000), 1000)
-        program.move(100 + file, 1, "READ", [0], 10)
-    program.write(path)
-    names = b"".join(struct.pack("<Q", 100 + number) + name + b"\0" for number, name in enumerate(HOSTILE))
-    return Parts(path).with_names(names).write(path)
-
-
 def test_names_in_a_log_are_text_on_the_page(tmp_path: Path) -> None:
-    html = page_of(hostile_log(tmp_path / "hostile.darshan"))
+    html = page_of(write_hostile_log(tmp_path / "hostile.darshan"))
     page = Page(html)
     assert set(page.tags) & {"script", "img", "b", "iframe"} <= {"b"}
     assert "/tmp/<script>alert(1)</script>" in page.text and "{{ 7 * 7 }}{% raw %}&lt;b&gt;" in page.text

@@ -13,9 +13,11 @@ from forebay.act.metrics import Endpoint, Metric
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
 from forebay.history.store.jobs import TARGETS
+from forebay.model.errors import BadInput
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding
-from forebay.show.web.history import application, history
+from forebay.show.web.history import application, application_runs, history, make_run_sheet
+from support.html_pages import Page
 from support.made_up_runs import MIB, a_run, fill
 
 
@@ -73,6 +75,36 @@ def test_an_application_has_its_curve_and_the_last_advice(db: str) -> None:
     assert now["advice"] == found["advice"]
     assert "no application 'nobody'" in application(db, "nobody")["none"]
     json.dumps(found)
+
+
+def test_the_runs_of_an_application_come_newest_first_with_their_findings(tmp_path: Path) -> None:
+    db = str(tmp_path / "history.db")
+    finding = {
+        "code": "slow-ost", "share": 0.5, "predicted_gain": 3.0, "confidence": "measured", "seen": "a", "because": "b",
+        "remedy": "c", "numbers": "{}", "files": "[]",
+    }  # fmt: skip
+    with open_store(db) as store:
+        found_slow, not_examined = {"diagnosis": {"findings": [finding]}}, {"diagnosis": {"remark": "too large"}}
+        fill(store, [a_run(1), a_run(2) | found_slow, a_run(3) | not_examined])
+    found = application_runs(db, "vpic")
+    assert [run["findings"] for run in found["runs"]] == [None, ["slow-ost"], None]
+    assert (found["app"], found["limited"], found["runs"][0]["nprocs"]) == ("vpic", False, 64)
+    assert (
+        "no application" in application_runs(db, "nobody")["none"] and "history = " in application_runs("", "x")["none"]
+    )
+    json.dumps(found)
+
+
+def test_the_page_of_a_run_is_made_by_another_process(tmp_path: Path) -> None:
+    db = str(tmp_path / "history.db")
+    with open_store(db) as store:
+        fill(store, [a_run(1, slowness=[1.0, 1.0, 30.0, 1.1, 0.9])])
+    page = Page(make_run_sheet(db, 1).decode())
+    assert "OST 2 took much longer for each byte than the others." in page.text
+    with pytest.raises(BadInput, match=r"^run 7: no run 7 in the history"):
+        make_run_sheet(db, 7)
+    with pytest.raises(BadInput, match="is not set"):
+        make_run_sheet("", 1)
 
 
 # Forwarding
@@ -163,5 +195,7 @@ def test_the_services_file_says_where_both_are(tmp_path: Path) -> None:
     assert settings.history == str(tmp_path / "h.db")
     assert settings.forward == ForwardSettings(metrics=["a:1"], log=tmp_path / "council.log")
     looks = pages(settings).looks
-    assert set(looks) == {"history", "application", "forwarding"} and "none" in looks["application"]({"of": "x"})
+    assert set(looks) == {"history", "application", "runs", "forwarding"} and "none" in looks["application"](
+        {"of": "x"}
+    )
     assert "index.html" in pages(settings).files and pages().looks == {}

@@ -135,7 +135,9 @@ def test_agents_and_strangers_do_not_watch(service: Running) -> None:
         assert "for people" in service.error("GET", path, token=agent, status=403)
         service.error("GET", path, token="nobody", status=401)
     ann = service.token("ann", "user", uid=ANN)
-    assert "administrator" in service.error("GET", "/v1/page/looks/history", token=ann, status=403)
+    for path in ("looks/history", "looks/runs?of=vpic", "sheets/run/1"):
+        assert "administrator" in service.error("GET", f"/v1/page/{path}", token=ann, status=403)
+        service.error("GET", f"/v1/page/{path}", token="nobody", status=401)
 
 
 def test_decisions_go_back_to_the_first_page_by_page(service: Running) -> None:

@@ -11,13 +11,15 @@ FILES = Path(__file__).parent / "files"
 def pages(settings: ServiceSettings | None = None) -> Pages:
     """The page's files, and its views beside those of the service."""
     from forebay.show.web.forwarding import forwarding
-    from forebay.show.web.history import application, history
+    from forebay.show.web.history import application, application_runs, history, make_run_sheet
 
     if settings is None:
         return Pages(files=read_files(FILES))
     looks = {
         "history": lambda _: history(settings.history),
         "application": lambda query: application(settings.history, query["of"]),
+        "runs": lambda query: application_runs(settings.history, query["of"]),
         "forwarding": lambda _: forwarding(settings.forward),
     }
-    return Pages(files=read_files(FILES), looks=looks)
+    sheets = {"run": lambda number: make_run_sheet(settings.history, number)}
+    return Pages(files=read_files(FILES), looks=looks, sheets=sheets)

@@ -1,13 +1,18 @@
-"""The page's view of the history: applications, stripes, OSTs, and one application with its last advice."""
+"""The page's view of the history: applications, stripes, OSTs, one application with its last advice, and its runs."""
 
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import closing
 
+from forebay.act.command import run_unchecked
 from forebay.history.store import Connection, open_store
 from forebay.history.store.decisions import find_last_decision
-from forebay.history.store.listing import has_runs
+from forebay.history.store.findings import read_diagnoses
+from forebay.history.store.listing import has_runs, list_runs
 from forebay.history.store.past_runs import list_behaviours
 from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, osts_by_filesystem, top_apps
-from forebay.model.errors import UserError
+from forebay.model.errors import BadInput, UserError
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
 from forebay.profile.ost_health import rank_osts
@@ -18,6 +23,12 @@ from forebay.show.output import Document
 _TOP = 10
 _MOST = 500
 """The largest number of applications shown: those with the most bytes."""
+_MOST_RUNS = 200
+"""The largest number of an application's runs shown: the newest."""
+_OF_RUN = ("run_id", "start_time", "nprocs", "total_bytes", "time_by_slowest", "perf_by_slowest", "run_time")
+_PATIENCE = 120.0
+"""Seconds for a run's page: a log can have millions of files."""
+_SHEETS_AT_ONCE = threading.Semaphore(2)
 _OF_PROFILE = (
     *("app", "filesystem", "elsewhere", "runs", "partial_runs", "processes", "first_start_time", "last_start_time"),
     *("points", "curve"),
@@ -43,6 +54,34 @@ def application(db: str, name: str) -> Document:
         return document | {"words": sentences, "advice": find_last_decision(connection, name)}
 
     return _read(db, look)
+
+
+def application_runs(db: str, name: str) -> Document:
+    """The newest runs of an application, each with the codes of its findings, or null if the history has none."""
+
+    def look(connection: Connection) -> Document:
+        with closing(list_runs(connection, app=name, limit=_MOST_RUNS)) as rows:
+            runs = [{key: row[key] for key in _OF_RUN} for row in rows]
+        known = read_diagnoses(connection, [run["run_id"] for run in runs])
+        for run in runs:
+            diagnosis = known.get(run["run_id"])
+            examined = diagnosis is not None and not diagnosis["remark"]
+            run["findings"] = [finding["code"] for finding in diagnosis["findings"]] if diagnosis and examined else None
+        return {"app": name, "runs": runs, "limited": len(runs) == _MOST_RUNS}
+
+    return _read(db, look)
+
+
+def make_run_sheet(db: str, run: int) -> bytes:
+    """The page of a run, made by `forebay diagnose`: neither a large nor a damaged log can harm the service."""
+    if not db:
+        raise BadInput("service.history", "is not set, so there are no runs")
+    argv = (sys.executable, "-m", "forebay", "diagnose", str(run), "--html", "-")
+    with _SHEETS_AT_ONCE:
+        completed = run_unchecked(argv, timeout=_PATIENCE, variables={"FOREBAY_DB": db})
+    if completed.code:
+        raise BadInput(f"run {run}", completed.reason.removeprefix("forebay: "))
+    return completed.out.encode()
 
 
 def _read(db: str, look: Callable[[Connection], Document]) -> Document:

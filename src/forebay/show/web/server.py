@@ -16,12 +16,11 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from forebay.act.control.errors import ErrorCode, error_code, error_document
-from forebay.act.control.page.files import HEADERS, TYPES, File
+from forebay.act.control.page.files import HEADERS, SHEET_POLICY, TYPES, File
 from forebay.model.errors import BadInput, ForebayError, why
 
 _COOKIE = "forebay-show"
 _READER = {"role": "reader", "name": "", "uid": -1, "until": 0, "proof": ""}
-_REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 _MORE = {".csv": "text/csv; charset=utf-8", ".json": "application/json", ".pdf": "application/pdf"}
 
 
@@ -109,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self._json(200, {**document, "who": _READER})
 
     def _send_file(self, path: Path) -> None:
-        more = {"Content-Security-Policy": _REPORT} if path.suffix == ".html" else {}
+        more = {"Content-Security-Policy": SHEET_POLICY} if path.suffix == ".html" else {}
         kind = (TYPES | _MORE).get(path.suffix, "application/octet-stream")
         try:
             self._send(200, path.read_bytes(), kind, more)

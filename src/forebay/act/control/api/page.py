@@ -20,7 +20,7 @@ from forebay.act.control.auth.callers import Who
 from forebay.act.control.auth.logins import COOKIE, Login, cookie_of, find_login, is_browser
 from forebay.act.control.documents import LoginDocument, LoginLink, LogoutDocument
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
-from forebay.act.control.page.files import HEADERS
+from forebay.act.control.page.files import HEADERS, SHEET_POLICY, TYPES
 from forebay.act.control.page.views import GROUPS, Eye, Line, eye_of, feed, list_grants, timeline
 from forebay.act.control.service.service import Service
 from forebay.act.forward.net.address import parse_address
@@ -242,15 +242,36 @@ async def look(
     return await _answer(request, await asyncio.to_thread(show, {"of": of}))
 
 
+@page_routes.get("/v1/page/sheets/{name}/{number}")
+async def sheet(
+    request: Request,
+    service: OfService,
+    _: Administrator,
+    name: _Name,
+    number: Annotated[int, Path(ge=0, lt=2**62, description="The number, such as that of a run.")],
+) -> Response:
+    """A page of its own, such as that of a run of the history."""
+    make = service.pages.sheets.get(name)
+    if make is None:
+        raise UnknownName("sheet", name, service.pages.sheets)
+    html = await asyncio.to_thread(make, number)
+    return await _answer(request, html, TYPES[".html"], {"Content-Security-Policy": SHEET_POLICY})
+
+
 def _encode(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-async def _answer(request: Request, document: Mapping[str, object] | bytes) -> Response:
+async def _answer(
+    request: Request,
+    document: Mapping[str, object] | bytes,
+    kind: str = "application/json",
+    more: Mapping[str, str] | None = None,
+) -> Response:
     text = document if isinstance(document, bytes) else _encode(document)
-    headers = HEADERS | {"Cache-Control": "no-store"}
+    headers = HEADERS | {"Cache-Control": "no-store"} | dict(more or {})
     if len(text) > _SMALL and "gzip" in request.headers.get("accept-encoding", ""):
         compress = partial(gzip.compress, text, 1, mtime=0)
         text = await asyncio.to_thread(compress) if len(text) > _LARGE else compress()
         headers |= {"Content-Encoding": "gzip"}
-    return Response(text, headers=headers, media_type="application/json")
+    return Response(text, headers=headers, media_type=kind)

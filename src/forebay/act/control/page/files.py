@@ -8,6 +8,8 @@ from pathlib import Path
 
 Look = Callable[[Mapping[str, str]], Mapping[str, object]]
 """Makes a document from the parameters of a call. It can be slow."""
+MakeSheet = Callable[[int], bytes]
+"""Makes an HTML document about the thing with this number. It can be slow."""
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -20,6 +22,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+SHEET_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+"""Of documents that are whole in themselves: they run and load nothing, and are of no site."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -43,10 +47,11 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Files by name, and `looks` by the view that they serve."""
+    """Files by name, `looks` by the view that they serve, and `sheets` by what they are about."""
 
     files: Mapping[str, File] = field(default_factory=dict)
     looks: Mapping[str, Look] = field(default_factory=dict)
+    sheets: Mapping[str, MakeSheet] = field(default_factory=dict)
 
 
 NO_PAGES = Pages()

@@ -162,12 +162,35 @@ async function drawAll(box) {
   );
 }
 
+/** A run's number leads to its page, which opens beside this one. */
+const runs = (rows) =>
+  table(
+    "Runs",
+    [
+      [
+        "run",
+        (run) =>
+          h("a", { href: `/v1/page/sheets/run/${run.run_id}`, target: "_blank", rel: "noopener" }, String(run.run_id)),
+      ],
+      ["started", (run) => moment(run.start_time)],
+      ["processes", (run) => count(run.nprocs), "n"],
+      ["volume", (run) => size(run.total_bytes), "n"],
+      ["performance", (run) => (run.perf_by_slowest ? rate(run.perf_by_slowest) : "–"), "n"],
+      ["findings", (run) => (run.findings === null ? "unknown" : run.findings.join(", ") || "none")],
+    ],
+    rows,
+  );
+
 /** Removes the empty bins at the end. */
 const shortened = (bins) => bins.slice(0, bins.findLastIndex((bin) => bin.runs) + 1);
 const card = (title, ...inside) => h("section", { class: "card" }, h("h3", {}, title), ...inside);
 
 async function drawApp(box, app) {
-  const view = await ask(`/v1/page/looks/application?of=${encodeURIComponent(app)}`, { patience: LONG });
+  const [view, past] = await Promise.all(
+    ["application", "runs"].map((name) =>
+      ask(`/v1/page/looks/${name}?of=${encodeURIComponent(app)}`, { patience: LONG }),
+    ),
+  );
   const back = h("p", {}, h("a", { href: "#/history" }, "← all applications"));
   if (view.none) {
     put(box, back, h("p", { class: "note" }, view.none));
@@ -236,6 +259,17 @@ async function drawApp(box, app) {
               ),
             ]
           : h("p", { class: "quiet" }, "No advice yet. Get some: forebay advise --app ", h("code", {}, app)),
+      ),
+      h(
+        "section",
+        { class: "card wide" },
+        h(
+          "h3",
+          {},
+          "Runs",
+          past.limited ? h("span", { class: "quiet" }, `, the newest ${past.runs.length}`) : null,
+        ),
+        runs(past.runs ?? []),
       ),
     ),
   );
