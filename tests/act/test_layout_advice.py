@@ -19,19 +19,25 @@ from forebay.model.file_sizes import SizeClass, format_sizes
 from forebay.model.layout import ANY, Component, Target
 from support.command import Forebay
 from support.filesystems import Pretend, Pretended
-from support.history_rows import request_row, run_row
+from support.history_rows import ost_columns, request_row, run_row
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SMALL = SizeClass(below=128 * KIB, shared=False, files=40_000, bytes=40_000 * 100 * KIB)
+MANY = SizeClass(below=128 * KIB, shared=False, files=200_000, bytes=200_000 * 50 * KIB)
 TINY = SizeClass(below=32 * KIB, shared=False, files=40_000, bytes=40_000 * 20 * KIB)
 LARGE = SizeClass(below=32 * GIB, shared=True, files=1, bytes=20 * GIB)
 
 
 def fill(store: Store, *sizes: SizeClass, perf: float, nprocs: int = 16, components: int = 1) -> None:
-    """Runs with 1, 4 and 8 stripes, of which the last wrote these files."""
+    """Runs with 1, 4 and 8 stripes that wrote these files, each at 1 ms and 0.1 ms for each object of it."""
     moved = sum(c.bytes for c in sizes)
     shared = sum(c.bytes for c in sizes if c.shared)
     held = next(c for c in sorted(sizes) if 2 * sum(d.bytes for d in sizes if d.below <= c.below) >= moved)
+
+    def seconds(count: int) -> float:
+        files = sum(c.files for c in sizes) / nprocs
+        return moved / (perf * count if shared else perf) + files * (1e-3 + 1e-4 * count)
+
     written = request_row("write") | {
         "total_bytes": moved, "shared_bytes": shared, "file_size": held.bytes // held.files,
         "file_sizes": format_sizes(sizes),
@@ -43,7 +49,7 @@ def fill(store: Store, *sizes: SizeClass, perf: float, nprocs: int = 16, compone
     runs = [
         run_row(
             f"mix{count}", "mix", start_time=float(count), stripe_count=count, file_stripe_count=count,
-            perf_by_slowest=perf * count, **common,
+            perf_by_slowest=moved / seconds(count), **common,
         )
         for count in (1, 4, 8)
     ]  # fmt: skip
@@ -167,7 +173,7 @@ def test_old_releases_and_other_policies_get_one_component(store: Store, lustre:
 
 
 def test_the_folders_pool_is_kept_by_every_component(store: Store, lustre: Pretended) -> None:
-    fill(store, SMALL, LARGE, perf=4e8)
+    fill(store, MANY, LARGE, perf=8e8)
     lustre.change(pools={"fast": list(range(12))})
     folder = lustre.folder("run")
     lustre.system.apply(type(ask(store).layout)(count=2, pool="fast"), folder)
@@ -201,7 +207,7 @@ def test_the_command_line_shows_components_pool_gain_and_undo(
     lustre.change(pools={"fast": list(range(12)), "empty": []}, mdt=[4 << 30, 1 << 20, 3 << 30])
     database = tmp_path / "x.db"
     with open_store(str(database)) as store:
-        fill(store, SMALL, LARGE, perf=4e8)
+        fill(store, MANY, LARGE, perf=8e8)
     system = tmp_path / "fs.toml"
     system.write_text(f'[filesystem]\nkind = "lustre"\nname = "scratch"\nmount = "{lustre.mount}"\ntimeout = "60 s"\n')
     folder = lustre.folder("run")
@@ -217,3 +223,32 @@ def test_the_command_line_shows_components_pool_gain_and_undo(
     code, out, err = forebay(*words, "--pool", "slow")
     assert (code, out) == (2, "")
     assert "--pool slow: file system scratch has no such pool; it has fast, empty" in err
+
+
+def test_pools_of_the_settings_are_chosen_where_they_are_faster(
+    forebay: Forebay, lustre: Pretended, tmp_path: Path
+) -> None:
+    lustre.change(pools={"flash": [0, 1, 2, 3], "disk": list(range(4, 16))})
+    database, system = tmp_path / "x.db", tmp_path / "fs.toml"
+    with open_store(str(database)) as store:
+        fill(store, LARGE, perf=4e8)
+        alone = {"filesystem": str(lustre.mount), "alone_files": 1, "alone_bytes": 10**9}
+        used = [alone | {"ost": ost, "alone_time": 0.5 if ost < 4 else 4.0} for ost in range(16)]
+        rows = [run_row(f"o{i}", "other", filesystem="", osts=ost_columns(*used)) for i in range(6)]
+        with store.writing() as connection:
+            add_runs(connection, rows)
+    head = f'[filesystem]\nkind = "lustre"\nname = "scratch"\nmount = "{lustre.mount}"\ntimeout = "60 s"\n'
+    words = ("advise", "--app", "mix", "--procs", "4", "--system", system, "--db", database)
+    for rates in ('flash = "2 GB/s"\ndisk = "250 MB/s"', 'flash = "measured"\ndisk = "measured"'):
+        system.write_text(f"{head}[filesystem.pools]\n{rates}\n")
+        shown = forebay(*words, "--json").json
+        assert shown["pool"] == "flash"
+        assert "-p flash" in shown["command"]
+        assert shown["stripe_count"] <= 4
+        assert shown["notes"][0].startswith("pool flash: 2.00 GB/s a target by ")
+        assert forebay(*words, "--policy", "dca-io", "--json").json["pool"] is None
+    system.write_text(f'{head}[filesystem.pools]\nflash = "fast"\n')
+    code, out, err = forebay(*words)
+    assert (code, out) == (2, "")
+    assert "filesystem.pools.flash: " in err
+    assert err.count("\n") == 1

@@ -11,6 +11,7 @@ from forebay.act.filesystems.filesystem import Command, FileSystem, LayoutRefuse
 from forebay.act.filesystems.load import Load, add_loads
 from forebay.act.filesystems.settings import Settings
 from forebay.decide.policy import Input, Policy
+from forebay.decide.stripe.pool import Pool, PoolChoice, choose_pool
 from forebay.decide.stripe.view import PLAIN, Features, Past, StripeView, Striping
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
@@ -190,6 +191,7 @@ def advise(
     apply_to: Path | None = None,
     shadow: bool = False,
     pool: str = "",
+    pools: Sequence[Pool] = (),
     features: Features | None = None,
     more_tries: int = 2,
 ) -> Advice:
@@ -198,14 +200,20 @@ def advise(
     With `apply_to`, set the layout of that folder; if the file system refuses it, release the lease. If the first new
     file shows that a target is drained or full, decide again without that target; if the file system refuses
     components, decide again without them. With `shadow`, only decide and record. Without a job, `apply_to` and
-    `shadow`, record nothing. The layout names `pool`, to which `targets` belong, or else keeps that of the folder.
-    `features` are the file system's, if they are known already.
+    `shadow`, record nothing. The layout names `pool`, to which `targets` belong, or one of `pools`, or else keeps that
+    of the folder. `features` are the file system's, if they are known already.
     """
     if features is None:
         features = _read_features(policy, files, None if shadow else apply_to)
     is_question = not (request.job or apply_to or shadow)
     with store.reading() if is_question else store.writing() as connection:
         past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
+        choice = _choose_pool(pools, pool or features.pool, policy, targets, request, past)
+        if choice.name:
+            pool = choice.name
+            members = next(each.targets for each in pools if each.name == pool)
+            outside = {t.index: f"not in pool {pool}" for t in targets if t.index not in members}
+            targets = exclude_targets(targets, outside)
         view = build_view(connection, request, past, files.max_count, targets, loads, features)
         striping, notes = _free_first_target(view, policy.decide(view))
         fitted = files.fit(replace(striping.layout, pool=pool or striping.layout.pool))
@@ -214,7 +222,7 @@ def advise(
             policy=policy.name,
             striping=striping,
             layout=fitted.layout,
-            notes=(*notes, *fitted.notes, *_exclusion_notes(targets)),
+            notes=(*((choice.because,) if choice.because else ()), *notes, *fitted.notes, *_exclusion_notes(targets)),
             command=files.set_command(fitted.layout, apply_to or Path("DIR")),
             outcome="shadow" if shadow else "advised",
             partial_runs=sum(run.partial for run in past),
@@ -255,6 +263,21 @@ def advise(
         store, request, policy, files, remaining, loads,
         apply_to=apply_to, pool=pool, features=features, more_tries=more_tries - 1,
     )  # fmt: skip
+
+
+def _choose_pool(
+    pools: Sequence[Pool],
+    given: str,
+    policy: Policy,
+    targets: Sequence[Target],
+    request: JobRequest,
+    past: Sequence[Past],
+) -> PoolChoice:
+    """Choose a pool unless one is given: by the user, or by the folder, whose pool stays."""
+    if given or not pools or Input.FILE_SIZES not in policy.inputs:
+        return PoolChoice()
+    latest = _latest_run(past, request.nprocs)
+    return choose_pool(pools, targets, request.nprocs, latest.io_bytes if latest else 0)
 
 
 def _read_features(policy: Policy, files: FileSystem, folder: Path | None) -> Features:

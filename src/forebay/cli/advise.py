@@ -64,6 +64,7 @@ def advise(
     from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, known_targets, recorded_mount
     from forebay.act.filesystems.filesystem import exclude_targets
     from forebay.act.filesystems.load import read_loads
+    from forebay.act.filesystems.pools import read_pools
     from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
     from forebay.decide.registry import find
 
@@ -91,8 +92,11 @@ def advise(
         now, leases = time.time(), settings.name or chosen.mount or "default"
         request = JobRequest(app=app, nprocs=procs, now=now, chance=random.random(), job=job, until=now + seconds)
         request = replace(request, system=leases, filesystem=chosen.mount)
-        loads = read_loads(settings)
-        advice = advise(store, request, striper, files, current, loads, apply_to=apply, shadow=shadow, pool=pool or "")
+        pools = read_pools(files, {} if pool else settings.pools, folder, store, chosen.mount)
+        advice = advise(
+            store, request, striper, files, current, read_loads(settings),
+            apply_to=apply, shadow=shadow, pool=pool or "", pools=pools,
+        )  # fmt: skip
     if chosen.because:
         advice = replace(advice, notes=(chosen.because, *advice.notes))
     print_json(_document(advice)) if json else _print(advice)

@@ -1,5 +1,6 @@
 """The settings of a file system, in TOML; examples/filesystem.toml explains them."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -9,7 +10,9 @@ from forebay.act.filesystems.beegfs import BeeGFS7, BeeGFS8
 from forebay.act.filesystems.filesystem import FileSystem
 from forebay.act.filesystems.forebay_mount import ForebayMount
 from forebay.act.filesystems.lustre.filesystem import Lustre
+from forebay.act.filesystems.pools import MEASURED
 from forebay.history import toml
+from forebay.model.units import parse_bandwidth
 
 Kind = Literal["lustre", "beegfs7", "beegfs8", "forebay"]
 MOST_TARGETS = 65535
@@ -43,6 +46,21 @@ _Count = Annotated[int, toml.Field(ge=1, le=MOST_TARGETS)]
 _Duration = Annotated[toml.Seconds, toml.up_to(_DAY)]
 
 
+def _parse_rate(value: object) -> float:
+    """Parse the bandwidth of a pool's targets, of which 0 stands for the measured one."""
+    if value == "measured":
+        return MEASURED
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"must be a bandwidth such as '2 GB/s', or 'measured', not {value!r}")
+    rate = parse_bandwidth(value)
+    if not 0 < rate < math.inf:
+        raise ValueError(f"must be more than 0 and finite, not {value!r}")
+    return rate
+
+
+_Rate = Annotated[float, toml.BeforeValidator(_parse_rate)]
+
+
 class Settings(toml.Table):
     """A file system, and the sources of its live state. Durations are in seconds."""
 
@@ -58,6 +76,8 @@ class Settings(toml.Table):
     """The time limit of each command and of each query to Prometheus."""
     max_count: _Count | None = None
     """The largest stripe count that Forebay advises."""
+    pools: Annotated[dict[str, _Rate], toml.AfterValidator(_check_lustre)] = toml.Field(default_factory=dict)
+    """The pools that Forebay may choose, with the bandwidth of one target, or "measured" (Lustre only)."""
     prometheus: Annotated[str, toml.AfterValidator(_check_address), toml.AfterValidator(_check_lustre)] = ""
     """A Prometheus server that has lustre_job_write_bytes_total (Lustre only)."""
     job_stats: Annotated[bool, toml.AfterValidator(_check_lustre)] = False

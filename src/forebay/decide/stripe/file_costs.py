@@ -14,16 +14,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from forebay.decide.stripe.choice import valid_size
 from forebay.decide.stripe.response import Floats, expect_throughput, points, respond, usable_runs
-from forebay.decide.stripe.view import StripeView
+from forebay.decide.stripe.view import Past, StripeView
 from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import MIB, TO_THE_END, Component, Layout
 
 _BANDWIDTH = 5e8  # bytes/s of a target
-_MDT_BANDWIDTH = 2e9  # bytes/s of a metadata target, which is flash at most sites
+_MDT_BANDWIDTH = 1e9  # bytes/s of a metadata target, which is flash at most sites but serves everybody
 _BANDWIDTH_OFF, _COSTS_OFF = math.log(4), math.log(2)  # how far the assumed values are off (one standard deviation)
+_NOISE = 0.1  # of the logarithm of a run's time
+_FACTORS = np.exp(np.linspace(-4.0, 4.0, 81))  # that are tried for the costs of files
+_SLOWER = np.exp(np.linspace(-6.0, 6.0, 121))  # and for the time of data
+_COMPARED = 10  # the newest runs to which they are fitted
 _LEAST_DATA = 0.05  # part of the measured time that moving data takes at least
-_FITTED = 200  # shares of the measured time that are tried for the costs of files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,23 +77,35 @@ class Rates:
 class FileModel:
     """The files of a run, the rates of their data, and the other costs of files.
 
-    `measured` are the seconds that runs took with the layout `plain`, if they are known.
+    `observed` are layouts that runs had, and how many seconds they took.
     """
 
     sizes: tuple[SizeClass, ...]
     rates: Rates
     costs: Costs
-    plain: Layout
-    measured: float | None = None
+    observed: tuple[tuple[Layout, float], ...] = ()
 
     def vary(self, factor: float) -> "FileModel":
         """Return the model with other costs of files and another rate of the MDT, that explains the runs as well."""
         varied = replace(self, costs=self.costs.scale(factor), rates=replace(self.rates, mdt=self.rates.mdt * factor))
-        if self.measured is None:
-            return varied
-        left = max(self.measured - varied.overhead(self.plain), _LEAST_DATA * self.measured)
-        slower = left / (self.seconds(self.plain) - self.overhead(self.plain))
-        return replace(varied, rates=replace(varied.rates, target=self.rates.target / slower))
+        return varied.fit(np.ones(1))
+
+    def fit(self, factors: Floats = _FACTORS) -> "FileModel":
+        """Fit the rate of a target and the costs of files to the observed seconds, near the present ones.
+
+        Only these factors are tried for the costs.
+        """
+        if not self.observed:
+            return self
+        overhead = np.array([self.overhead(layout) for layout, _ in self.observed])
+        data = np.array([self.seconds(layout) for layout, _ in self.observed]) - overhead
+        measured = np.array([seconds for _, seconds in self.observed])
+        modelled = factors[:, None, None] * overhead + _SLOWER[:, None] * data
+        unlikely = (np.log(modelled / measured) ** 2).sum(axis=2) / _NOISE**2
+        unlikely += (np.log(factors)[:, None] / _COSTS_OFF) ** 2 + (np.log(_SLOWER) / _BANDWIDTH_OFF) ** 2
+        i, k = np.unravel_index(int(np.argmin(unlikely)), unlikely.shape)
+        rates = replace(self.rates, target=self.rates.target / float(_SLOWER[k]))
+        return replace(self, rates=rates, costs=self.costs.scale(float(factors[i])))
 
     def seconds(self, layout: Layout, share: float = 1.0) -> float:
         """Return the seconds of a run whose data gets this share of the rates of targets."""
@@ -139,15 +155,14 @@ def count_objects(size: float, layout: Layout) -> tuple[int, int]:
     return objects, trips
 
 
-def model_files(view: StripeView, plain: Layout) -> FileModel:
-    """Build the model of the view's files from its runs; `plain` is the layout that they predict to be best.
+def model_files(view: StripeView, size: int) -> FileModel:
+    """Build the model of the view's files from its runs, for stripes of `size` bytes.
 
     First the costs of files are fitted with the rates that physics expects for each stripe count. What the runs took
     beyond these costs then shows the rates for the kind of files that hold most bytes.
     """
-    most = 1 << (max(view.most, plain.count) - 1).bit_length()
-    counts = [1 << k for k in range(most.bit_length())]
-    sizes = [plain.size] * len(counts)
+    counts = [1 << k for k in range((view.most - 1).bit_length() + 1)]
+    sizes = [size] * len(counts)
     rates = Rates(
         alone=_physics(view, counts, sizes, shared=False),
         shared=_physics(view, counts, sizes, shared=True),
@@ -156,43 +171,39 @@ def model_files(view: StripeView, plain: Layout) -> FileModel:
         targets=view.most,
         processes=_active_processes(view),
     )
-    model = _fit(FileModel(view.file_sizes, rates, Costs(), plain), view)
+    model = FileModel(view.file_sizes, rates, Costs(), _observe(view)).fit()
     in_shared = sum(c.bytes for c in view.file_sizes if c.shared)
     mostly_shared = 2 * in_shared > sum(c.bytes for c in view.file_sizes)
-    if model.measured is None or view.shared_file != mostly_shared:
+    if not model.observed or view.shared_file != mostly_shared:
         return model
     learnt = np.exp(_relative(respond(_without_overhead(view, model), counts, sizes).mean))
     shown = replace(model.rates, shared=learnt) if mostly_shared else replace(model.rates, alone=learnt)
-    return replace(model, rates=shown).vary(1.0)
+    return replace(model, rates=shown).fit(np.ones(1))
+
+
+def _observe(view: StripeView) -> tuple[tuple[Layout, float], ...]:
+    """Return layouts and seconds of the newest runs that compare best: with one component and as many processes."""
+    volume = sum(c.bytes for c in view.file_sizes)
+    valid = [run for run in usable_runs(replace(view, file_size=None)) if volume]
+    alike = [run for run in valid if run.processes == view.processes]
+    one = [run for run in alike if run.components <= 1] or [run for run in valid if run.components <= 1] or alike
+    return tuple((_layout_of(run), volume / run.throughput) for run in one[-_COMPARED:])
+
+
+def _layout_of(run: Past) -> Layout:
+    """Return the layout of a run. Where a first component ended is not known, but it held files of up to 1 MiB."""
+    before = (Component(end=MIB, count=1),) if run.components > 1 else ()
+    return Layout(count=run.count, size=valid_size(run.size), before=before)
 
 
 def _without_overhead(view: StripeView, model: FileModel) -> StripeView:
     """Return the view as if the runs had only moved data."""
     volume, runs = sum(c.bytes for c in model.sizes), []
-    for run in view.runs:
-        if run.throughput <= 0 or run.count < 1:
-            continue
-        # Where a component ended is not known. At least the files of less than 1 MiB were in the first one.
-        before = (Component(end=MIB, count=1),) if run.components > 1 else ()
-        overhead = model.overhead(Layout(count=run.count, size=model.plain.size, before=before))
-        left = max(volume / run.throughput - overhead, _LEAST_DATA * volume / run.throughput)
+    for run in usable_runs(replace(view, file_size=None)):
+        measured = volume / run.throughput
+        left = max(measured - model.overhead(_layout_of(run)), _LEAST_DATA * measured)
         runs.append(replace(run, throughput=volume / left))
     return replace(view, runs=tuple(runs))
-
-
-def _fit(model: FileModel, view: StripeView) -> FileModel:
-    """Fit the rate of a target and the costs of files to the throughput that the runs show for the plain layout."""
-    volume, plain = sum(c.bytes for c in model.sizes), model.plain
-    if not usable_runs(view) or not volume:
-        return model
-    measured = volume / math.exp(float(respond(view, [plain.count], [plain.size]).mean[0]))
-    share = (np.arange(_FITTED) + 0.5) / _FITTED
-    factors = share * measured / model.overhead(plain)
-    slower = (1 - share) * measured / (model.seconds(plain) - model.overhead(plain))
-    unlikely = (np.log(factors) / _COSTS_OFF) ** 2 + (np.log(slower) / _BANDWIDTH_OFF) ** 2
-    best = int(np.argmin(unlikely))
-    rates = replace(model.rates, target=model.rates.target / float(slower[best]))
-    return replace(model, rates=rates, costs=model.costs.scale(float(factors[best])), measured=measured)
 
 
 def _active_processes(view: StripeView) -> int:

@@ -6,11 +6,12 @@ the stripes that its size can use. On Lustre, the first component can lie on the
 needs no other server at all.
 
 The ends of components are sizes of the application's own files. Of all such layouts, the one is taken that needs the
-fewest seconds in the model (`file_costs`), if it is faster than the layout of one component by at least `LEAST_GAIN`
-and not slower if the costs assumed for files, and the rate of the MDT, are half or twice as large.
+fewest seconds in the model (`file_costs`), if it is worth it: faster than the layout of one component by at least
+`LEAST_GAIN`, and not slower if the costs assumed for files, and the rate of the MDT, are half or twice as large. It is
+also worth it if it is not slower and saves half of many objects, each of which takes an inode of a target.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -18,16 +19,18 @@ import numpy as np
 
 from forebay.decide.stripe.file_costs import FileModel, count_objects, model_files
 from forebay.decide.stripe.reasons import describe_components, stripe_size
-from forebay.decide.stripe.view import Gain, Past, StripeView, Striping
+from forebay.decide.stripe.view import Gain, StripeView, Striping
 from forebay.model.layout import ANY, KIB, MIB, Component, Layout
 from forebay.model.units import format_size, plural
 
 LEAST_GAIN = 1.05
+_NOT_SLOWER = 0.98
+_MANY_OBJECTS = 1000
 _SIMPLER = 1.01  # each more component has to make the run so much faster
 _MOST_ENDS = 10  # sizes at which a component may end, the smallest
 _ON_MDT = (64 * KIB, MIB)  # the smallest and the largest part of a file on an MDT; 1 MiB is the default limit of Lustre
 _MDT_SHARE = 0.01  # of the free space of an MDT, for the files of one run
-_COMPARED = 10  # the newest runs with and without components
+_COMPARED = 10  # the newest runs with components
 _ENOUGH = 2  # runs with components that show what these are worth
 
 
@@ -46,10 +49,10 @@ def refine(view: StripeView, plain: Striping, *, margin: float, share: float) ->
     """
     if not view.file_sizes:
         return plain
-    if slower := _explain_measured_loss(view, margin):
-        return _add_reason(plain, slower)
     one = replace(plain.layout, start=ANY)
-    model = model_files(view, one)
+    model = model_files(view, one.size)
+    if slower := _explain_measured_loss(view, model.seconds(one), margin):
+        return _add_reason(plain, slower)
     # Nobody chooses the targets of components, so they may be those of other jobs.
     kept = 1.0 if plain.layout.start == ANY else min(1.0, _share_anywhere(view, one.count) / share)
     best = _find_best(model, view, one, kept)
@@ -94,9 +97,10 @@ def _find_best(
             if seconds * _SIMPLER ** (len(layout.before) - len(best.before)) < least:
                 best, least = layout, seconds
         factors = [each.seconds(one) / each.seconds(best, share=kept) for each in varied]
-        if not best.before or factors[0] < LEAST_GAIN or min(factors) < 1.0:
-            return None
-        return _Refinement(layout=best, gain=Gain(factor=factors[0], low=min(factors), high=max(factors)))
+        gain = Gain(factor=factors[0], low=min(factors), high=max(factors))
+        is_faster = gain.factor >= LEAST_GAIN and gain.low >= 1.0
+        is_lighter = gain.low >= _NOT_SLOWER and _saves_objects(view, one, best)
+        return _Refinement(layout=best, gain=gain) if best.before and (is_faster or is_lighter) else None
 
     divided = choose(_divide(view, one))
     if not on_mdt:
@@ -106,6 +110,15 @@ def _find_best(
     if divided is None or with_mdt is None:
         return divided or with_mdt
     return with_mdt if with_mdt.gain.factor > _SIMPLER * divided.gain.factor else divided
+
+
+def _saves_objects(view: StripeView, one: Layout, several: Layout) -> bool:
+    before, after = (_all_objects(view, layout) for layout in (one, several))
+    return before - after >= _MANY_OBJECTS and 2 * after <= before
+
+
+def _all_objects(view: StripeView, layout: Layout) -> int:
+    return sum(c.files * count_objects(c.size, layout)[0] for c in view.file_sizes)
 
 
 def _divide(view: StripeView, one: Layout) -> Iterator[Layout]:
@@ -160,22 +173,21 @@ def _share_anywhere(view: StripeView, count: int) -> float:
     return free + (1 - free) / (1.0 + float(users.max()))
 
 
-def _explain_measured_loss(view: StripeView, margin: float) -> str:
-    """Say so if runs with components were slower than others with this number of processes."""
-    same = [r for r in view.runs if r.processes == view.processes and r.throughput > 0 and not r.partial]
-    several = [r for r in same if r.components > 1][-_COMPARED:]
-    one = [r for r in same if r.components == 1][-_COMPARED:]
-    if len(several) < _ENOUGH or not one:
+def _explain_measured_loss(view: StripeView, expected: float, margin: float) -> str:
+    """Say so if runs with components took longer than is expected with one component."""
+    volume = sum(c.bytes for c in view.file_sizes)
+    several = [
+        volume / run.throughput
+        for run in view.runs
+        if run.components > 1 and run.processes == view.processes and run.throughput > 0 and not run.partial
+    ][-_COMPARED:]
+    if len(several) < _ENOUGH:
         return ""
-    loss = _mean_log(several) - _mean_log(one)
-    if loss >= np.log1p(-margin):
+    loss = 1 - expected / float(np.exp(np.mean(np.log(several))))
+    if loss <= margin:
         return ""
-    percent = -100 * np.expm1(loss)
-    return f"no progressive layout, as {plural(len(several), 'run')} with one had {percent:.0f} % less throughput"
-
-
-def _mean_log(runs: Sequence[Past]) -> float:
-    return float(np.mean(np.log([run.throughput for run in runs])))
+    what = f"{plural(len(several), 'run')} with one had {100 * loss:.0f} % less throughput than is predicted without"
+    return f"no progressive layout, as {what}"
 
 
 def _describe_gain(best: _Refinement) -> str:
@@ -192,9 +204,7 @@ def _because(view: StripeView, one: Layout, best: _Refinement) -> str:
     small = [c for c in view.file_sizes if c.below <= first.end]
     files, every = (sum(c.files for c in classes) for classes in (small, view.file_sizes))
     held, volume = (sum(c.bytes for c in classes) for classes in (small, view.file_sizes))
-    before, after = (
-        sum(c.files * count_objects(c.size, layout)[0] for c in view.file_sizes) for layout in (one, best.layout)
-    )
+    before, after = (_all_objects(view, layout) for layout in (one, best.layout))
     run = "" if view.size_run is None else f" of run {view.size_run}"
     return (
         f"{files:,} of {plural(every, 'file')}{run} fit into the first {stripe_size(first.end)} and hold "

@@ -169,6 +169,25 @@ def highest_target(connection: Connection, filesystem: str | None = None) -> int
     return next((index for index in indices if index is not None), None)
 
 
+_RECENT_RUNS = 20_000
+
+
+def target_rates(connection: Connection, filesystem: str | None, least_runs: int) -> dict[int, float]:
+    """The bytes per second of a process on each OST that at least so many of the newest runs used, from files on that
+    OST alone that are large enough to compare."""
+    newest = sa.select(sa.func.max(runs.c.run_id)).scalar_subquery()
+    moved, seconds = whole_sum(osts.c.alone_bytes), sa.func.sum(osts.c.alone_time)
+    query = (
+        sa.select(osts.c.ost, moved, seconds)
+        .join_from(osts, filesystems)
+        .where(osts.c.run_id > newest - _RECENT_RUNS, osts.c.alone_time > 0)
+        .where(sa.true() if filesystem is None else filesystems.c.filesystem == filesystem)
+        .group_by(osts.c.ost)
+        .having(sa.func.count() >= least_runs)
+    )
+    return {ost: moved / seconds for ost, moved, seconds in connection.execute(query)}
+
+
 def osts_by_filesystem(
     connection: Connection, since: float | None = None, until: float | None = None, only: str | None = None
 ) -> list[tuple[list[OstSums], npt.NDArray[np.void]]]:

@@ -272,7 +272,7 @@ def print_advice(decisions: Sequence[Document], *, filtered: bool, limited: int 
             "job": printable(d["job"] or "-"),
             "file system": printable(d["filesystem"] or "-"),
             "outcome": d["outcome"],
-            "layout": _layout(d["stripe_count"], d["stripe_size"]),
+            "layout": _decided_layout(d),
             "first target": "-" if d["stripe_offset"] == ANY else d["stripe_offset"],
             "policy": d["policy"],
             "ran with": f"{_run_layout(d['runs'][-1])} (run {d['runs'][-1]['run_id']})" if d["runs"] else "-",
@@ -294,13 +294,20 @@ def print_decision(decision: Document) -> None:
     typer.echo(f"Decision {d['decision_id']}, {format_time(d['time'])}: {app}{place}")
     start = "" if d["stripe_offset"] == ANY else f" from target {d['stripe_offset']}"
     folder = f" on {printable(d['applied_to'])}" if d["applied_to"] else ""
-    typer.echo(f"  {d['outcome']}{folder}: {_layout(d['stripe_count'], d['stripe_size'])}{start}")
+    typer.echo(f"  {d['outcome']}{folder}: {_decided_layout(d)}{start}")
     typer.echo(f"  policy {d['policy']} ({d['phase']}): {d['because']}")
     for run in d["runs"]:
         perf = format_bandwidth(run["perf_by_slowest"]) if run["perf_by_slowest"] else "no timed I/O"
         typer.echo(f"  run {run['run_id']}, {format_time(run['start_time'])}: {_run_layout(run)}, {perf}")
     if not d["runs"]:
         typer.echo("  no run of this job is in the history" if d["job"] else "  not for a job, so no run belongs to it")
+
+
+def _decided_layout(decision: Document) -> str:
+    """The stripes of each component, and the pool."""
+    parts = decision["components"] or [decision]
+    layouts = [_layout(p["stripe_count"], p["stripe_size"]) if p["stripe_count"] else "MDT" for p in parts]
+    return ", ".join(layouts) + (f" in {printable(decision['pool'])}" if decision["pool"] else "")
 
 
 def _run_layout(run: Document) -> str:

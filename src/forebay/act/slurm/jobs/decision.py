@@ -9,6 +9,7 @@ import numpy as np
 from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, recorded_mount
 from forebay.act.filesystems.filesystem import describe_layout
 from forebay.act.filesystems.load import read_loads
+from forebay.act.filesystems.pools import read_pools
 from forebay.act.filesystems.settings import open_filesystem
 from forebay.act.slurm.jobs.job import Job, acting_as, check_folder, create_folder, fill_pattern, shared_part
 from forebay.act.slurm.jobs.prolog import (
@@ -146,6 +147,7 @@ def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobR
         read_loads(filesystem),
         apply_to=folder,
         shadow=shadow,
+        pools=read_pools(files, filesystem.pools, None if shadow else folder, store, mount),
     )
     fields = {"layout": describe_layout(advice.layout), "because": advice.striping.reason, "outcome": advice.outcome}
     return layout_variables(advice.layout, advice.striping.targets), fields
