@@ -4,7 +4,7 @@ Stripe k of a file is on the server `(start + k % count) % servers`, in that ser
 an object holds its stripes in order, without gaps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -107,7 +107,29 @@ def shares(layout: Layout, size: int) -> list[int]:
     ]
 
 
-def settle_layout(layout: Layout, servers: int, file: int) -> Layout:
-    """Limit a layout to the number of servers; if its first server is ANY, the file's id decides."""
-    start = file % servers if layout.start == ANY else layout.start % servers
-    return Layout(count=min(layout.count, servers), size=layout.size, start=start)
+def settle_layout(layout: Layout, servers: int, file: int, full: Collection[int] = ()) -> Layout:
+    """Limit a layout to the number of servers; if its first server is ANY, the file's id decides.
+
+    Servers that are `full` get nothing, if others have space and the layout does not name its first server: the layout
+    then takes neighbours with space, and may become narrower.
+
+    >>> settle_layout(Layout(count=4, size=65536), 4, 6, full=[1])
+    Layout(count=3, size=65536, start=2)
+    """
+    count = min(layout.count, servers)
+    if layout.start != ANY:
+        return Layout(count=count, size=layout.size, start=layout.start % servers)
+    start = file % servers
+    if full:
+        runs = [
+            (_run_with_space(first % servers, count, servers, full), first) for first in range(start, start + servers)
+        ]
+        widest = max(run for run, _ in runs)
+        if widest:
+            count, start = next((run, first % servers) for run, first in runs if run == widest)
+    return Layout(count=count, size=layout.size, start=start)
+
+
+def _run_with_space(first: int, most: int, servers: int, full: Collection[int]) -> int:
+    """How many servers from `first` on have space, up to `most`."""
+    return next((i for i in range(most) if (first + i) % servers in full), most)

@@ -6,6 +6,7 @@ has taken all bytes when `send` returns, so it is always clear who owns a buffer
 
 import select
 import socket
+import struct
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,6 +22,16 @@ from forebay.act.forward.net.wire import LONGEST, BadMessage, Bytes, Message, Re
 MOST_QUEUED = 8 << 20
 """Bytes that may wait for a peer that does not read; beyond that, the connection stops reading from it."""
 _MOST_PIECES = 512
+_SO_PEERGROUPS = 59
+_MOST_GROUPS = 256  # of a process; getsockopt takes at most 1024 bytes from Python
+
+
+class Process(NamedTuple):
+    """The user, the group and the supplementary groups of a process on this machine."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
 
 
 class CloseReason(Enum):
@@ -99,6 +110,16 @@ class Connection:
     def partial_bytes(self) -> int:
         """Bytes received of an incomplete message."""
         return self._receiver.partial_bytes if self._reading else 0
+
+    def process_at_other_end(self) -> Process | None:
+        """The user and the groups of the process that opened a UNIX socket; None for a connection by TCP."""
+        if self.closed or self._sock.family != socket.AF_UNIX:
+            return None
+        _, uid, gid = struct.unpack("3i", self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        groups = b""
+        with suppress(OSError):  # more groups than there is room for
+            groups = self._sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
+        return Process(uid, gid, struct.unpack(f"{len(groups) // 4}I", groups))
 
     def start(self) -> None:
         """Start to read."""

@@ -3,9 +3,14 @@
 Paths are bytes without a leading slash; the root is b"". A layout is (count, size, start). Requests that must not be
 carried out twice have a random `key`. The server of the names recognises a repeated key and repeats its first answer.
 If it has restarted since, `again` says that the request may have been carried out before.
+
+A request finds its file by the folder `at` and a path from there. The empty path stands for `at` itself, which then can
+be any file. Names that a program sees through a mount need no longer path than one name, and still lead to the right
+file if somebody renames a folder above it.
 """
 
 import os
+import stat
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -14,6 +19,8 @@ from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, unpack_as
 from forebay.model.layout import Layout
 from forebay.model.observation import Observation
 
+ROOT = 1
+"""The id of the layer's root folder."""
 LayoutFields: TypeAlias = tuple[int, int, int]
 UserId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -25,12 +32,29 @@ class Payload(msgspec.Struct, kw_only=True):
     """Encoded as a map from names to values; a reader ignores names that it does not know."""
 
 
+class Caller(msgspec.Struct, frozen=True, array_like=True):
+    """The user who makes a request: uid, gid, and supplementary groups.
+
+    `mounter` is the user whom the I/O node knows the client by. Files without a recorded owner belong to that user.
+    """
+
+    uid: UserId
+    gid: UserId
+    groups: tuple[UserId, ...] = ()
+    mounter: UserId = 0
+
+
 class PathRequest(Payload, kw_only=True):
-    path: bytes | None = None
+    """With neither `at` nor a path, the header names the file. Only I/O nodes may omit the caller."""
+
+    at: int = ROOT
+    path: bytes = b""
+    caller: Caller | None = None
 
 
-class OnceRequest(Payload, kw_only=True):
-    path: bytes
+class OnceRequest(PathRequest, kw_only=True):
+    """A request that changes names, and must not be carried out twice."""
+
     key: int = 0
     again: bool = False
 
@@ -38,64 +62,141 @@ class OnceRequest(Payload, kw_only=True):
 class CreateRequest(OnceRequest, kw_only=True):
     mode: int = 0o644
     layout: LayoutFields | None = None
-    uid: UserId | None = None
-    gid: UserId | None = None
+    full: list[int] = []
+    """Servers without space; only from I/O nodes."""
 
 
 class OpenRequest(CreateRequest, kw_only=True):
+    """Opens a file to read (4), to write (2), or both."""
+
     create: bool = False
     exclusive: bool = False
+    truncate: bool = False
+    access: Annotated[int, msgspec.Meta(ge=0, le=7)] = 0
 
 
 class MkdirRequest(CreateRequest, kw_only=True):
     mode: int = 0o755
 
 
-class RenameRequest(OnceRequest, kw_only=True):
-    to: bytes
+class MakeRequest(CreateRequest, kw_only=True):
+    """Creates what is neither opened nor a folder. `mode` includes the type; a symbolic link has a `target`."""
+
+    device: Count = 0
+    target: bytes | None = None
 
 
-class ListRequest(Payload, kw_only=True):
-    path: bytes
+class TwoNamesRequest(OnceRequest, kw_only=True):
+    to_at: int = ROOT
+    to: bytes = b""
+
+
+class RenameRequest(TwoNamesRequest, kw_only=True):
+    """`exchange` swaps two names; `keep` refuses to replace one."""
+
+    exchange: bool = False
+    keep: bool = False
+
+
+class LinkRequest(TwoNamesRequest, kw_only=True):
+    """Gives the file another name."""
+
+
+class ListRequest(PathRequest, kw_only=True):
     after: bytes = b""
 
 
-class LayoutRequest(Payload, kw_only=True):
+class LayoutRequest(PathRequest, kw_only=True):
     """Asks for the layout of a file or folder; if `layout` is given, sets the layout of a folder's new files."""
 
-    path: bytes
     layout: LayoutFields | None = None
 
 
 class AttributesRequest(PathRequest, kw_only=True):
-    """Sets the attributes that are not None; `stamp` is the latest mtime of the file's objects."""
+    """Sets the attributes that are not None; `stamp` and `read_stamp` are the latest times of the file's objects.
+
+    With `mtime_now` or `atime_now`, the server of the names chooses the time. `clear` removes the set-id bits, as a
+    write or a truncation does: the caller needs no permission for that.
+    """
 
     mode: int | None = None
     mtime: int | None = None
+    atime: int | None = None
+    mtime_now: bool = False
+    atime_now: bool = False
     stamp: int = 0
+    read_stamp: int = 0
     uid: UserId | None = None
     gid: UserId | None = None
+    clear: bool = False
+
+
+class AttributeRequest(PathRequest, kw_only=True):
+    """Asks for an extended attribute, or for the names of all."""
+
+    name: bytes | None = None
+
+
+class SetAttributeRequest(OnceRequest, kw_only=True):
+    """Sets an extended attribute, or removes it if there is no value. `create` and `replace` are those of setxattr."""
+
+    name: bytes
+    value: bytes | None = None
+    create: bool = False
+    replace: bool = False
+
+
+class AttributeValues(Payload, kw_only=True):
+    """The names of all extended attributes, or the value of one."""
+
+    names: list[bytes] = []
+    value: bytes = b""
+
+
+class AllocateRequest(Payload, kw_only=True):
+    """Allocates a range of bytes; `mode` has the bits of fallocate(2). For data servers, the range is in an object."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+    length: Annotated[int, msgspec.Meta(gt=0, le=(1 << 63) - 1)]
+    mode: int = 0
 
 
 class FileStatus(Payload, kw_only=True):
     """A file, or a folder: times in ns since 1970, sizes in bytes (only from I/O nodes).
 
-    `mtime` is the time of the last change to its bytes, `ctime` that of any change. `allocated` is less than `size` if
-    it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id; data servers give folders none.
+    `mode` includes the type. `mtime` is the time of the last change to its bytes, `ctime` that of any change.
+    `allocated` is less than `size` if it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id;
+    its inode number in front of another file system. `access` is what the caller may do to the content:
+    read (4), write (2). With `by_path`, requests for anything but open files need a path from the root.
     """
 
     file: int | None = msgspec.field(default=None, name="id")
     layout_fields: LayoutFields = msgspec.field(name="layout")
     mode: int
     mtime: int
+    atime: int = 0
     ctime: int = 0
     stamp: int = 0
+    read_stamp: int = 0
     uid: int | None = None
     gid: int | None = None
-    is_folder: bool = msgspec.field(default=False, name="folder")
+    links: int = 1
+    device: int = 0
+    target: bytes | None = None
     created: bool = False
     size: int = 0
     allocated: int = 0
+    access: int = 6
+    by_path: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether data servers have bytes of it."""
+        return stat.S_ISREG(self.mode)
 
     @property
     def layout(self) -> Layout:
@@ -105,6 +206,16 @@ class FileStatus(Payload, kw_only=True):
         """When the file last changed; `latest` is the latest mtime of its objects."""
         return latest if latest > self.stamp else self.mtime
 
+    def time_of_access(self, latest: int) -> int:
+        """When the file was last read; `latest` is the latest atime of its objects."""
+        return latest if latest > self.read_stamp else self.atime
+
+
+class OpenFiles(Payload, kw_only=True):
+    """Files that an I/O node has open or has closed: the id of each, and how often it was opened there."""
+
+    files: list[tuple[int, int]]
+
 
 class ForgetList(Payload, kw_only=True):
     """Unlinked files whose objects the servers must remove: id and layout of each."""
@@ -113,9 +224,9 @@ class ForgetList(Payload, kw_only=True):
 
 
 class ListPage(Payload, kw_only=True):
-    """Names in their order, and whether each is a folder."""
+    """Names in their order, each with the mode and the id of its file; an id of 0 is unknown."""
 
-    entries: list[tuple[bytes, bool]]
+    entries: list[tuple[bytes, int, int]]
     more: bool
 
 
@@ -124,10 +235,14 @@ class LayoutAnswer(Payload, kw_only=True):
 
 
 class ObjectSize(Payload, kw_only=True):
-    """Bytes, time of the last change in ns since 1970, and bytes on disk; zeros if the object does not exist."""
+    """Bytes, times of the last change and the last read in ns since 1970, and bytes on disk.
+
+    They are zero if the object does not exist, and `atime` also if it was never read.
+    """
 
     size: int
     mtime: int
+    atime: int = 0
     allocated: int
 
 
@@ -207,6 +322,7 @@ class JobReport(Payload, kw_only=True):
 REQUESTS: dict[int, type[Payload]] = {
     Kind.OPEN: OpenRequest,
     Kind.STAT: PathRequest,
+    Kind.ATTACH: PathRequest,
     Kind.UNLINK: OnceRequest,
     Kind.READDIR: ListRequest,
     Kind.MKDIR: MkdirRequest,
@@ -214,6 +330,13 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.RENAME: RenameRequest,
     Kind.LAYOUT: LayoutRequest,
     Kind.SETATTR: AttributesRequest,
+    Kind.MAKE: MakeRequest,
+    Kind.LINK: LinkRequest,
+    Kind.GETXATTR: AttributeRequest,
+    Kind.SETXATTR: SetAttributeRequest,
+    Kind.ALLOCATE: AllocateRequest,
+    Kind.OPENED: OpenFiles,
+    Kind.CLOSED: OpenFiles,
 }
 """The payload that each kind of message carries; kinds that are not listed carry none."""
 
@@ -223,7 +346,7 @@ def read_request(kind: int, payload: Bytes) -> Payload | None:
     shape = REQUESTS.get(kind)
     if shape is None:
         return None
-    return PathRequest() if kind == Kind.STAT and not len(payload) else unpack_as(shape, payload)
+    return shape() if shape is PathRequest and not len(payload) else unpack_as(shape, payload)
 
 
 def layout_fields(layout: Layout) -> LayoutFields:

@@ -28,7 +28,7 @@ from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.model.errors import ForebayError
 
 MAGIC = b"FB"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
 LONGEST = 16 << 20
 """The longest payload of a message, in bytes."""
@@ -55,12 +55,12 @@ class Kind(IntEnum):
     WRITE = 17  # file, offset, the bytes -> size
     FSYNC = 18  # file
     OPEN = 32  # OpenRequest -> FileStatus; file is its id
-    ATTACH = 33  # file -> FileStatus; ESTALE if the file no longer exists
-    STAT = 34  # PathRequest, or file -> FileStatus; an I/O node adds the size
+    ATTACH = 33  # file, PathRequest -> FileStatus; ESTALE if the file no longer exists
+    STAT = 34  # PathRequest -> FileStatus; an I/O node adds the size
     TRUNCATE = 35  # file, offset: the new length of the file (client) or of the object (data server)
     UNLINK = 36  # OnceRequest -> ForgetList from the server of the names, nothing from an I/O node
     READDIR = 37  # ListRequest -> ListPage
-    MKDIR = 38  # MkdirRequest
+    MKDIR = 38  # MkdirRequest -> FileStatus
     RMDIR = 39  # OnceRequest
     RENAME = 40  # RenameRequest -> as UNLINK
     LAYOUT = 41  # LayoutRequest -> LayoutAnswer
@@ -69,9 +69,16 @@ class Kind(IntEnum):
     CLOSE = 44  # file
     FORGET = 45  # file: remove its object from one data server
     SIZE = 46  # file -> ObjectSize on one data server
-    SETATTR = 47  # AttributesRequest, or with file instead of a path
+    SETATTR = 47  # AttributesRequest -> FileStatus
     PENDING = 48  # -> ForgetList: unlinked files whose objects may still exist
     FORGOTTEN = 49  # file: the objects of an unlinked file are gone from all servers
+    MAKE = 50  # MakeRequest -> FileStatus
+    LINK = 51  # LinkRequest -> FileStatus
+    GETXATTR = 52  # AttributeRequest -> AttributeValues
+    SETXATTR = 53  # SetAttributeRequest
+    ALLOCATE = 54  # file, AllocateRequest
+    OPENED = 55  # OpenFiles: all files that an I/O node has open, when it connects
+    CLOSED = 56  # OpenFiles -> as UNLINK: an I/O node has closed them
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended
