@@ -1,0 +1,257 @@
+"""The database of the server of the names: what each file is, and which names it has.
+
+    nodes        files, folders and everything else, by id
+    names        the names in each folder, and the id that each stands for
+    attributes   extended attributes
+
+A change is one transaction. A process that is killed at any moment leaves the old state or the new one: SQLite
+recovers from its write-ahead log. A power failure can lose changes that were not synced, but only the latest ones.
+
+Only this module imports sqlite3.
+"""
+
+import errno
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from forebay.act.forward.net.payloads import ROOT, LayoutFields
+from forebay.model.layout import Layout
+
+DATABASE = "names.db"
+_SCHEMA = """
+CREATE TABLE nodes (
+    id INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER, gid INTEGER, links INTEGER NOT NULL,
+    atime INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL,
+    stamp INTEGER NOT NULL DEFAULT 0, read_stamp INTEGER NOT NULL DEFAULT 0,
+    stripes INTEGER NOT NULL, stripe_size INTEGER NOT NULL, first_server INTEGER NOT NULL,
+    key INTEGER NOT NULL DEFAULT 0, parent INTEGER NOT NULL DEFAULT 0, device INTEGER NOT NULL DEFAULT 0, target BLOB
+);
+CREATE INDEX unnamed ON nodes (links) WHERE links < 1;
+CREATE TABLE names (
+    folder INTEGER NOT NULL, name BLOB NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (folder, name)
+) WITHOUT ROWID;
+CREATE TABLE attributes (
+    id INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (id, name)
+) WITHOUT ROWID;
+"""
+_CACHE = 64 << 10
+"""KiB of the database to keep in memory."""
+_LOG = 8 << 20
+"""Bytes of the write-ahead log from which on `checkpoint` moves it into the database."""
+REMOVED = -1
+"""The number of links of a file whose objects the servers remove."""
+
+
+class Node(NamedTuple):
+    """A file, a folder or anything else that has names. `mode` includes its type; times in ns since 1970.
+
+    `mtime` was set when the latest mtime of the file's objects was `stamp`. As soon as an object has a later mtime,
+    that one is the file's; `atime` and `read_stamp` work in the same way. So no server's clock is compared with that
+    of another. `key` is the key of the request that created the file. `uid` and `gid` are its owner; None stands for
+    the user who mounts the layer. `parent` is the folder above a folder, `device` the number of a device, and `target`
+    where a symbolic link leads. A file whose last name is gone has no `links`; while somebody has it open, it exists.
+    """
+
+    id: int
+    mode: int
+    uid: int | None
+    gid: int | None
+    links: int
+    atime: int
+    mtime: int
+    ctime: int
+    stamp: int
+    read_stamp: int
+    stripes: int
+    stripe_size: int
+    first_server: int
+    key: int
+    parent: int = 0
+    device: int = 0
+    target: bytes | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether data servers have bytes of it."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(count=self.stripes, size=self.stripe_size, start=self.first_server)
+
+    @property
+    def layout_fields(self) -> LayoutFields:
+        return self.stripes, self.stripe_size, self.first_server
+
+
+_COLUMNS = ", ".join(f"nodes.{name}" for name in Node._fields)
+_MARKS = ", ".join("?" * len(Node._fields))
+_READ = f"SELECT {_COLUMNS} FROM nodes WHERE id = ?"
+_FIND = f"SELECT {_COLUMNS} FROM names JOIN nodes ON nodes.id = names.id WHERE folder = ? AND name = ?"
+_LIST = (
+    "SELECT name, mode, nodes.id FROM names JOIN nodes ON nodes.id = names.id "
+    "WHERE folder = ? AND name > ? ORDER BY name LIMIT ?"
+)
+
+
+class NameStore:
+    """The database in `folder`. A `with` block is one transaction, which an error undoes.
+
+    Errors are OSErrors. One thread at a time may use it, but `checkpoint` may run in any.
+    """
+
+    def __init__(self, folder: Path, name: str = DATABASE) -> None:
+        self.path = folder / name
+        for each in (name, f"{name}-wal", f"{name}-shm"):
+            _check_is_ours(folder / each)
+        self._db = sqlite3.connect(self.path, isolation_level=None, cached_statements=256, check_same_thread=False)
+        try:
+            for setting in ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0"):
+                self._run(f"PRAGMA {setting}")
+            self._run(f"PRAGMA cache_size = -{_CACHE}")
+            if not self._run("SELECT 1 FROM sqlite_master").fetchone():
+                with self:
+                    for statement in _SCHEMA.split(";")[:-1]:
+                        self._run(statement)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> None:
+        self._run("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self._run("ROLLBACK" if kind is not None else "COMMIT")
+        except OSError:
+            with suppress(OSError):  # SQLite has undone the transaction, or does so now
+                self._run("ROLLBACK")
+            if kind is None:
+                raise
+
+    # Nodes
+
+    def read(self, id_: int) -> Node | None:
+        row = self._run(_READ, (id_,)).fetchone()
+        return Node._make(row) if row is not None else None
+
+    def add(self, node: Node) -> None:
+        """Add a node; raises FileExistsError if its id is taken."""
+        self._run(f"INSERT INTO nodes VALUES ({_MARKS})", node)
+
+    def set(self, id_: int, **values: int | bytes | None) -> None:
+        """Change some fields of a node."""
+        fields = ", ".join(f"{name} = ?" for name in values)
+        self._run(f"UPDATE nodes SET {fields} WHERE id = ?", (*values.values(), id_))
+
+    def remove(self, id_: int) -> None:
+        self._run("DELETE FROM attributes WHERE id = ?", (id_,))
+        self._run("DELETE FROM nodes WHERE id = ?", (id_,))
+
+    def unnamed(self, most: int) -> Iterable[Node]:
+        """The files without a name whose objects may exist."""
+        return map(Node._make, self._run(f"SELECT {_COLUMNS} FROM nodes WHERE links < 1 LIMIT ?", (most,)).fetchall())
+
+    # Names
+
+    def find(self, folder: int, name: bytes) -> Node | None:
+        """The node with this name."""
+        row = self._run(_FIND, (folder, name)).fetchone()
+        return Node._make(row) if row is not None else None
+
+    def put_name(self, folder: int, name: bytes, id_: int) -> None:
+        """Add a name, or let it stand for another node."""
+        self._run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", (folder, name, id_))
+
+    def remove_name(self, folder: int, name: bytes) -> None:
+        self._run("DELETE FROM names WHERE folder = ? AND name = ?", (folder, name))
+
+    def list_names(self, folder: int, after: bytes, most: int) -> list[tuple[bytes, int, int]]:
+        """The names after `after`, in order, each with the mode and the id of its node."""
+        page: list[tuple[bytes, int, int]] = self._run(_LIST, (folder, after, most)).fetchall()
+        return page
+
+    def has_names(self, folder: int) -> bool:
+        return self._run("SELECT 1 FROM names WHERE folder = ? LIMIT 1", (folder,)).fetchone() is not None
+
+    # Extended attributes
+
+    def attribute(self, id_: int, name: bytes) -> bytes | None:
+        row = self._run("SELECT value FROM attributes WHERE id = ? AND name = ?", (id_, name)).fetchone()
+        return None if row is None else row[0]
+
+    def attribute_names(self, id_: int) -> list[bytes]:
+        return [name for (name,) in self._run("SELECT name FROM attributes WHERE id = ? ORDER BY name", (id_,))]
+
+    def attribute_bytes(self, id_: int) -> int:
+        """Bytes of all attributes, with their names."""
+        of = "SELECT TOTAL(LENGTH(name) + LENGTH(value)) FROM attributes WHERE id = ?"
+        return int(self._run(of, (id_,)).fetchone()[0])
+
+    def put_attribute(self, id_: int, name: bytes, value: bytes) -> None:
+        self._run("INSERT OR REPLACE INTO attributes VALUES (?, ?, ?)", (id_, name, value))
+
+    def remove_attribute(self, id_: int, name: bytes) -> None:
+        self._run("DELETE FROM attributes WHERE id = ? AND name = ?", (id_, name))
+
+    # The disk
+
+    def descriptors_to_sync(self) -> Sequence[int]:
+        """Open new descriptors; once these are synced, no power failure can lose what has changed before."""
+        descriptors = []
+        for path in (self.path.with_name(f"{self.path.name}-wal"), self.path.parent):
+            with suppress(FileNotFoundError):
+                descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return descriptors
+
+    def needs_checkpoint(self) -> bool:
+        try:
+            return os.stat(f"{self.path}-wal").st_size > _LOG  # noqa: PTH116  (called often)
+        except FileNotFoundError:
+            return False
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database; this waits for the disk."""
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as other:
+            other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            raise _as_system_error(error) from None
+
+
+def _as_system_error(error: sqlite3.Error) -> OSError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    number = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS}.get(code, errno.EIO)
+    return OSError(number, f"the database of names: {error}")
+
+
+def _check_is_ours(path: Path) -> None:
+    """Raise EIO unless this is a regular file or nothing: SQLite would follow a link."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise OSError(errno.EIO, f"{path} is not a regular file")
+
+
+def walk(store: NameStore, folder: int = ROOT) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the folder, the name and the id of every name below a folder."""
+    for name, mode, id_ in store.list_names(folder, b"", -1):
+        yield folder, name, id_
+        if stat.S_ISDIR(mode):
+            yield from walk(store, id_)
