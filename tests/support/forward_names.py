@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
 
+from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import Names
-from forebay.act.forward.data.records import Record, RecordTree
 from forebay.act.forward.net.payloads import (
     AttributesRequest,
     FileStatus,
     ForgetList,
     LayoutRequest,
+    LinkRequest,
+    ListPage,
+    ListRequest,
+    MakeRequest,
     MkdirRequest,
     OnceRequest,
     OpenRequest,
@@ -27,48 +32,67 @@ from forebay.model.layout import Layout
 
 
 class KeywordNames:
-    """`owner` is a pair of user and group, `layout` a `Layout`, and what exists a status as it is known for long."""
+    """`layout` is a `Layout`, and what exists a status as it is known for long."""
 
-    def __init__(self, tree: RecordTree, servers: int, default: Layout, **options: Any) -> None:
-        self._names = Names(tree, servers, default, **options)
-        self.close, self.descriptors_to_sync = self._names.close, self._names.descriptors_to_sync
-        self.readdir, self.forgotten = self._names.list_names, self._names.forget
+    def __init__(self, store: NameStore, servers: int, default: Layout, **options: Any) -> None:
+        self.names = Names(store, servers, default, **options)
+        self.close, self.descriptors_to_sync = self.names.close, self.names.descriptors_to_sync
+        self.forgotten = self.names.forget
 
     def open(self, path: bytes, **fields: Any) -> tuple[FileStatus, bool]:
-        status = self._names.do_open(_message(), OpenRequest(path=path, **_wire(fields)))
+        status = self.names.do_open(_message(), OpenRequest(path=path, **_wire(fields)))
         return _known(status), status.created
 
     def attach(self, file: int) -> FileStatus:
-        return _known(self._names.do_attach(_message(file), None))
+        return _known(self.names.do_attach(_message(file), PathRequest()))
 
-    def stat(self, path: bytes) -> FileStatus:
-        return _known(self._names.do_stat(_message(), PathRequest(path=path)))
+    def stat(self, path: bytes, **fields: Any) -> FileStatus:
+        return _known(self.names.do_stat(_message(), PathRequest(path=path, **fields)))
+
+    def make(self, path: bytes, mode: int, **fields: Any) -> FileStatus:
+        return _known(self.names.do_make(_message(), MakeRequest(path=path, mode=mode, **fields)))
+
+    def symlink(self, path: bytes, target: bytes, **fields: Any) -> FileStatus:
+        return self.make(path, stat.S_IFLNK | 0o777, target=target, **fields)
+
+    def link(self, path: bytes, to: bytes, **fields: Any) -> FileStatus:
+        return _known(self.names.do_link(_message(), LinkRequest(path=path, to=to, **fields)))
 
     def mkdir(self, path: bytes, **fields: Any) -> None:
-        self._names.do_mkdir(_message(), MkdirRequest(path=path, **_wire(fields)))
+        self.names.do_mkdir(_message(), MkdirRequest(path=path, **_wire(fields)))
 
     def rmdir(self, path: bytes, **fields: Any) -> None:
-        self._names.do_rmdir(_message(), OnceRequest(path=path, **fields))
+        self.names.do_rmdir(_message(), OnceRequest(path=path, **fields))
+
+    def readdir(self, path: bytes, after: bytes = b"", most: int | None = None) -> ListPage:
+        if most is not None:
+            return self.names.list_names(self.stat(path).file or 0, after, most)
+        return self.names.do_readdir(_message(), ListRequest(path=path, after=after))
 
     def set_attributes(self, where: bytes | int, **fields: Any) -> None:
-        path, file = (None, where) if isinstance(where, int) else (where, 0)
-        self._names.do_setattr(_message(file), AttributesRequest(path=path, **_wire(fields)))
+        path, file = (b"", where) if isinstance(where, int) else (where, 0)
+        self.names.do_setattr(_message(file), AttributesRequest(path=path, **_wire(fields)))
 
     def unlink(self, path: bytes, **fields: Any) -> list[tuple[int, Layout]]:
-        return _forget(self._names.do_unlink(_message(), OnceRequest(path=path, **fields)))
+        return _forget(self.names.do_unlink(_message(), OnceRequest(path=path, **fields)))
 
     def rename(self, path: bytes, to: bytes, **fields: Any) -> list[tuple[int, Layout]]:
-        return _forget(self._names.do_rename(_message(), RenameRequest(path=path, to=to, **fields)))
+        return _forget(self.names.do_rename(_message(), RenameRequest(path=path, to=to, **fields)))
 
     def list_pending(self) -> list[tuple[int, Layout]]:
-        return _forget(self._names.do_pending(_message(), None))
+        return _forget(self.names.list_pending())
 
     def layout(self, path: bytes) -> Layout:
-        return read_layout(self._names.do_layout(_message(), LayoutRequest(path=path)).layout)
+        return read_layout(self.names.do_layout(_message(), LayoutRequest(path=path)).layout)
 
     def set_layout(self, path: bytes, layout: Layout) -> None:
         request = LayoutRequest(path=path, layout=layout_fields(layout))
-        assert self._names.do_layout(_message(), request).layout == request.layout
+        assert self.names.do_layout(_message(), request).layout == request.layout
+
+
+def entries(names: KeywordNames, path: bytes = b"") -> list[tuple[bytes, bool]]:
+    """The names in a folder, and whether each is a folder."""
+    return [(name, stat.S_ISDIR(mode)) for name, mode, _ in names.readdir(path).entries]
 
 
 def _message(file: int = 0) -> Message:
@@ -78,7 +102,7 @@ def _message(file: int = 0) -> Message:
 def _known(status: FileStatus) -> FileStatus:
     """The same whether it was just created or not."""
     known = copy(status)
-    known.ctime, known.created = 0, False
+    known.ctime, known.created, known.access = 0, False, 6
     return known
 
 
@@ -86,45 +110,23 @@ def _forget(answer: ForgetList) -> list[tuple[int, Layout]]:
     return [(file, read_layout(fields)) for file, fields in answer.forget]
 
 
-class SteppedTree(RecordTree):
-    """Calls `step` after each change of the disk."""
+class SteppedStore(NameStore):
+    """Calls `step` after each statement that may change the disk."""
+
+    _step: Callable[[], None] | None = None
 
     def __init__(self, folder: Path, step: Callable[[], None]) -> None:
         super().__init__(folder)
         self._step = step
 
-    def write_record(self, place: bytes, record: Record) -> None:
-        super().write_record(place, record)
-        self._step()
-
-    def replace(self, place: bytes, content: bytes) -> None:
-        super().replace(place, content)
-        self._step()
-
-    def rename(self, place: bytes, to: bytes) -> None:
-        super().rename(place, to)
-        self._step()
-
-    def link(self, place: bytes, to: bytes) -> None:
-        super().link(place, to)
-        self._step()
-
-    def mkdir(self, place: bytes) -> None:
-        super().mkdir(place)
-        self._step()
-
-    def remove(self, place: bytes) -> None:
-        super().remove(place)
-        self._step()
-
-    def remove_all(self, place: bytes) -> None:
-        super().remove_all(place)
-        self._step()
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        result = super()._run(statement, values)
+        if self._step is not None and not statement.startswith(("SELECT", "ROLLBACK")):
+            self._step()
+        return result
 
 
 def _wire(fields: dict[str, Any]) -> dict[str, Any]:
-    if "owner" in fields:
-        fields["uid"], fields["gid"] = fields.pop("owner")
     if fields.get("layout") is not None:
         fields["layout"] = layout_fields(fields["layout"])
     return fields

@@ -1,9 +1,9 @@
 """The names of files, against a plain folder as the oracle; and killed after every step that changes the disk."""
 
 import errno
-import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.records import FOLDER, RecordTree, clean_path
-from forebay.act.forward.net.payloads import ListPage
+from forebay.act.forward.data.name_store import DATABASE, NameStore
+from forebay.act.forward.data.paths import clean_path
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
-from support.forward_names import KeywordNames, SteppedTree
+from support.forward_names import KeywordNames, SteppedStore, entries
 
 DEFAULT = Layout(count=4, size=GRAIN)
 
@@ -28,54 +28,60 @@ class Killed(Exception):
 
 
 class Tree:
-    """KeywordNames that can be killed and opened again."""
+    """KeywordNames that can be killed and opened again: then they have the bytes that were there at that moment."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.dies_after = -1
         self.steps = 0
-        self._ids = count(1)
+        self._copies = count(1)
+        self._ids = count(101)
         self.names = self._opened()
 
     def _opened(self) -> KeywordNames:
-        return KeywordNames(SteppedTree(self.folder, self._step), 4, DEFAULT, new_id=lambda: next(self._ids))
+        return KeywordNames(SteppedStore(self.folder, self._step), 4, DEFAULT, new_id=lambda: next(self._ids))
 
     def _step(self) -> None:
         self.steps += 1
         if self.steps == self.dies_after:
+            self.left_behind = self.folder.with_name(f"{self.folder.name}-{next(self._copies)}")
+            shutil.copytree(self.folder, self.left_behind)
             raise Killed
 
     def again(self) -> None:
         self.dies_after = -1
         self.names.close()
+        self.folder = getattr(self, "left_behind", self.folder)
         self.names = self._opened()
 
     def listing(self, path: bytes = b"") -> dict[bytes, bool]:
-        found = {}
-        for name, is_folder in self.names.readdir(path).entries:
+        listed = {}
+        for name, is_folder in entries(self.names, path):
             whole = path + b"/" + name if path else name
-            found[whole] = is_folder
+            listed[whole] = is_folder
             if is_folder:
-                found |= self.listing(whole)
-        return found
+                listed |= self.listing(whole)
+        return listed
 
     def check(self) -> set[int]:
         """What must always hold; the ids of all files that have a name."""
-        files = {}
-        for path, is_folder in self.listing().items():
-            record = self.names.stat(path)
-            assert (record.file is None) == is_folder
-            if record.file is not None:
-                assert self.names.attach(record.file) == record
-                assert record.file not in files
-                files[record.file] = path
-        known = {int(place.name, 16) for place in (self.folder / "ids").glob("*/*")}
-        assert known == set(files)
-        assert not list((self.folder / "temp").iterdir())
-        assert not (self.folder / "replacing").exists()
-        assert not {file for file, _ in self.names.list_pending()} & set(files)
-        return set(files)
+        links: Counter[int] = Counter()
+        listing = self.listing()
+        for path, is_folder in listing.items():
+            status = self.names.stat(path)
+            assert status.is_folder == is_folder
+            if not is_folder:
+                assert status.file is not None
+                assert self.names.attach(status.file) == status
+                links[status.file] += 1
+        for path, is_folder in listing.items():
+            below = [other for other in listing if listing[other] and other.rpartition(b"/")[0] == path]
+            expected = 2 + len(below) if is_folder else links[self.names.stat(path).file or 0]
+            assert self.names.stat(path).links == expected
+        assert self.names.stat(b"").links == 2 + sum(1 for path in listing if listing[path] and b"/" not in path)
+        assert not {file for file, _ in self.names.list_pending()} & set(links)
+        return set(links)
 
 
 @pytest.fixture
@@ -115,6 +121,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "mkdir": os.mkdir,
     "rmdir": os.rmdir,
     "rename": os.rename,
+    "link": os.link,
 }
 
 
@@ -125,8 +132,22 @@ def plain_listing(folder: Path) -> dict[bytes, bool]:
 PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
 CHANGES = st.one_of(
     st.tuples(st.sampled_from(["create", "unlink", "mkdir", "rmdir"]), PATHS),
-    st.tuples(st.just("rename"), PATHS, PATHS),
+    st.tuples(st.sampled_from(["rename", "link"]), PATHS, PATHS),
 )
+
+
+def rebuild(plain: Path, tree: Tree) -> None:
+    """Make a plain folder that is like the tree, with the same links."""
+    first: dict[int, Path] = {}
+    for path, is_folder in sorted(tree.listing().items()):
+        place, file = plain / os.fsdecode(path), tree.names.stat(path).file or 0
+        if is_folder:
+            place.mkdir()
+        elif file in first:
+            place.hardlink_to(first[file])
+        else:
+            _make(place)
+            first[file] = place
 
 
 def do(names: KeywordNames, what: str, *paths: str) -> Any:
@@ -160,8 +181,7 @@ def test_names_change_as_in_a_plain_folder_and_a_kill_leaves_before_or_after(
                 if now != after:  # the oracle goes back to where we are
                     shutil.rmtree(plain)
                     plain.mkdir()
-                    for path, is_folder in sorted(now.items()):
-                        (plain / os.fsdecode(path)).mkdir() if is_folder else _make(plain / os.fsdecode(path))
+                    rebuild(plain, tree)
             else:
                 assert tree.listing() == after
             tree.dies_after = -1
@@ -180,6 +200,7 @@ SCRIPT: list[tuple[str, tuple[str, ...]]] = [
     ("mkdir", ("d/e",)),
     ("rmdir", ("empty",)),
     ("rename", ("d", "empty")),
+    ("link", ("d/old", "d/second")),
 ]
 
 
@@ -222,13 +243,12 @@ def test_killed_after_every_step_each_change_is_done_or_not(tmp_path: Path, what
         (b"a\0b", errno.EINVAL),
         (b"a" * 256, errno.ENAMETOOLONG),
         (b"a/" * 2001, errno.ENAMETOOLONG),
-        (b"a/" + FOLDER, errno.EPERM),
     ],
 )
 def test_a_name_that_can_not_be_is_refused_by_everything(tree: Tree, path: bytes, refused: int) -> None:
     names = tree.names
     names.mkdir(b"a")
-    for do_it in (names.stat, names.unlink, names.mkdir, names.rmdir, names.readdir, names.layout):
+    for do_it in (names.stat, names.unlink, names.mkdir, names.rmdir, names.layout):
         assert refusal(do_it, path) == refused
     assert refusal(names.open, path, create=True) == refused
     assert refusal(names.rename, b"a", path) == refused
@@ -238,12 +258,12 @@ def test_a_name_that_can_not_be_is_refused_by_everything(tree: Tree, path: bytes
 
 @given(st.binary(min_size=1, max_size=205).filter(lambda name: not {b"/"[0], 0} & set(name)))
 def test_names_are_any_bytes(name: bytes) -> None:
-    if name in (b".", b"..", FOLDER):
+    if name in (b".", b".."):
         return
     with scratch() as folder:
         tree = Tree(folder)
         tree.names.open(name, create=True)
-        assert tree.names.readdir(b"") == ListPage(entries=[(name, False)], more=False)
+        assert entries(tree.names) == [(name, False)]
         tree.names.close()
 
 
@@ -265,7 +285,7 @@ def test_the_longest_name_and_path_that_there_can_be(tree: Tree) -> None:
         path += b"/" + b"y" * 199
         tree.names.mkdir(path)
     tree.names.open(path + b"/z", create=True)
-    assert tree.names.readdir(path).entries == [(b"z", False)]
+    assert entries(tree.names, path) == [(b"z", False)]
 
 
 # Files and folders
@@ -283,12 +303,12 @@ def test_an_open_file_is_found_by_its_id_wherever_it_is_moved(tree: Tree) -> Non
 
 def test_an_unlinked_file_is_stale_and_pending_until_it_is_forgotten(tree: Tree) -> None:
     record, _ = tree.names.open(b"a", create=True)
-    assert tree.names.unlink(b"a") == [(1, record.layout)]
-    assert refusal(tree.names.attach, 1) == errno.ESTALE
+    assert tree.names.unlink(b"a") == [(101, record.layout)]
+    assert refusal(tree.names.attach, 101) == errno.ESTALE
     tree.again()
-    assert list(tree.names.list_pending()) == [(1, record.layout)]
-    tree.names.forgotten(1)
-    tree.names.forgotten(1)
+    assert list(tree.names.list_pending()) == [(101, record.layout)]
+    tree.names.forgotten(101)
+    tree.names.forgotten(101)
     assert list(tree.names.list_pending()) == []
 
 
@@ -296,14 +316,14 @@ def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
     for name in (b"a", b"b"):
         tree.names.open(name, create=True)
     old = tree.names.stat(b"b")
-    assert tree.names.rename(b"a", b"b") == [(2, old.layout)]
-    assert tree.names.stat(b"b").file == 1
-    assert [file for file, _ in tree.names.list_pending()] == [2]
+    assert tree.names.rename(b"a", b"b") == [(102, old.layout)]
+    assert tree.names.stat(b"b").file == 101
+    assert [file for file, _ in tree.names.list_pending()] == [102]
 
 
 def test_an_id_that_is_taken_is_not_given_again(tmp_path: Path) -> None:
     ids = iter([5, 5, 5, 6])
-    names = KeywordNames(RecordTree(tmp_path), 4, DEFAULT, new_id=lambda: next(ids))
+    names = KeywordNames(NameStore(tmp_path), 4, DEFAULT, new_id=lambda: next(ids))
     assert names.open(b"a", create=True)[0].file == 5
     assert names.open(b"b", create=True)[0].file == 6
     names.close()
@@ -317,9 +337,9 @@ def test_layouts_are_inherited_by_new_files_and_folders_and_existing_files_keep_
     names.set_layout(b"d", Layout(count=2, size=2 * GRAIN, start=3))
     names.mkdir(b"d/e")
     assert names.open(b"d/e/new", create=True)[0].layout == Layout(count=2, size=2 * GRAIN, start=3)
-    assert names.layout(b"d/old") == old.layout == Layout(count=4, size=GRAIN, start=1)
+    assert names.layout(b"d/old") == old.layout == Layout(count=4, size=GRAIN, start=102 % 4)
     own = names.open(b"d/own", create=True, layout=Layout(count=9, start=ANY))[0]
-    assert own.layout == Layout(count=4, start=3)  # as wide as there are servers; the first by its id
+    assert own.layout == Layout(count=4, start=105 % 4)  # as wide as there are servers; the first by its id
     assert refusal(names.set_layout, b"d/old", DEFAULT) == errno.ENOTDIR
     tree.again()
     assert tree.names.layout(b"d") == Layout(count=2, size=2 * GRAIN, start=3)
@@ -329,25 +349,15 @@ def test_times_and_modes_are_kept(tree: Tree) -> None:
     names = tree.names
     names.open(b"a", create=True, mode=0o640)
     names.set_attributes(b"a", mtime=1_000, stamp=77)
-    names.set_attributes(1, mode=0o100600)
+    names.set_attributes(101, mode=0o100600)
     tree.again()
     record = tree.names.stat(b"a")
     assert (record.mode, record.mtime, record.time_of_change(77), record.time_of_change(78)) == (
-        0o600,
+        0o100600,
         1_000,
         1_000,
         78,
     )
-
-
-def test_a_record_of_the_time_before_owners_is_read(tree: Tree) -> None:
-    tree.names.open(b"a", create=True, mode=0o640, owner=(5, 6))
-    place = tree.folder / "names" / "a"
-    words = json.loads(place.read_bytes())
-    assert (words.pop("uid"), words.pop("gid")) == (5, 6)
-    place.write_bytes(json.dumps(words).encode().ljust(511) + b"\n")
-    record = tree.names.stat(b"a")
-    assert (record.uid, record.gid, record.mode) == (None, None, 0o640)
 
 
 def test_a_folder_has_the_time_that_was_set_until_its_names_change(tree: Tree) -> None:
@@ -356,9 +366,9 @@ def test_a_folder_has_the_time_that_was_set_until_its_names_change(tree: Tree) -
     assert tree.names.stat(b"d").mtime == 1_000
     tree.names.set_attributes(b"d", mode=0o711)
     assert tree.names.stat(b"d") == tree.names.stat(b"d/.")
-    assert tree.names.stat(b"d").mode == 0o711
-    os.utime(tree.folder / "names" / "d", ns=(0, 2**62))  # as when a name was added later
-    assert tree.names.stat(b"d").mtime == 2**62
+    assert tree.names.stat(b"d").mode == 0o40711
+    tree.names.open(b"d/new", create=True)
+    assert tree.names.stat(b"d").mtime > 1_000
 
 
 def test_a_long_folder_is_read_in_pages(tree: Tree) -> None:
@@ -370,7 +380,7 @@ def test_a_long_folder_is_read_in_pages(tree: Tree) -> None:
         listed = tree.names.readdir(b"", after, most=10)
         page, more = listed.entries, listed.more
         after = page[-1][0]
-        found += [name for name, _ in page]
+        found += [name for name, _, _ in page]
         assert len(page) <= 10
     assert found == every
 
@@ -435,41 +445,76 @@ def test_what_another_made_is_an_error_also_when_asked_again(tree: Tree) -> None
     assert refusal(names.rename, b"none", b"nowhere", again=True) == errno.ENOENT
 
 
-def test_a_record_that_can_not_be_read_is_an_error_of_its_own_file_alone(tree: Tree) -> None:
-    for name in (b"a", b"b"):
-        tree.names.open(name, create=True)
-    (tree.folder / "names" / "a").write_bytes(b"")
-    assert refusal(tree.names.stat, b"a") == errno.EIO
-    assert tree.names.stat(b"b").file == 2
-
-
 def test_a_full_disk_leaves_nothing_half_made(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "pwrite", lambda *_: 10)
-    assert refusal(tree.names.open, b"a", create=True) == errno.ENOSPC
-    assert refusal(tree.names.mkdir, b"d") == errno.ENOSPC
-    monkeypatch.undo()
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NameStore, "put_name", full)
+        assert refusal(tree.names.open, b"a", create=True) == errno.ENOSPC
+        assert refusal(tree.names.mkdir, b"d") == errno.ENOSPC
     assert tree.listing() == {}
     tree.check()
 
 
-def test_a_sync_reaches_the_record_and_every_folder_that_changed(tree: Tree) -> None:
-    tree.names.mkdir(b"d")
-    tree.names.open(b"d/a", create=True)
-    tree.names.rename(b"d", b"e")
-    handles = tree.names.descriptors_to_sync(1)
+def test_a_database_that_can_not_grow_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    store = NameStore(tmp_path)
+    names = KeywordNames(store, 4, DEFAULT)
+    pages = store._run("PRAGMA page_count").fetchone()[0]
+    store._run(f"PRAGMA max_page_count = {pages + 2}")
+
+    def fill() -> None:
+        for number in range(1000):
+            names.open(b"%0200d" % number, create=True)
+
+    assert refusal(fill) == errno.ENOSPC
+    created = len(names.readdir(b"").entries)
+    store._run("PRAGMA max_page_count = 1000000")
+    names.open(b"more", create=True)
+    assert len(names.readdir(b"").entries) == created + 1
+    names.close()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 31, 32, 33, 500, 4096, 9000])
+def test_a_log_that_was_cut_leaves_a_state_that_was_there(tmp_path: Path, cut: int) -> None:
+    """As after a power failure: the database recovers up to a complete transaction."""
+    tree = Tree(tmp_path / "tree")
+    states = [tree.listing()]
+    for number in range(3):
+        tree.names.mkdir(b"%d" % number)
+        states.append(tree.listing())
+    copy = tmp_path / "copy"
+    shutil.copytree(tree.folder, copy)
+    log = copy / f"{DATABASE}-wal"
+    with log.open("r+b") as file:
+        file.truncate(max(0, log.stat().st_size - cut))
+    (copy / f"{DATABASE}-shm").unlink()
+    tree.names.close()
+    again = Tree(copy)
+    assert again.listing() in states
+    again.check()
+    again.names.close()
+
+
+def test_what_is_synced_is_the_log_and_its_folder(tree: Tree) -> None:
+    tree.names.open(b"a", create=True)
+    handles = tree.names.descriptors_to_sync()
     inodes = {os.fstat(handle).st_ino for handle in handles}
     for handle in handles:
         os.close(handle)
-    places = ("names/e/a", "names", "names/e", "ids/00", "ids")
-    assert inodes == {(tree.folder / place).stat().st_ino for place in places}
-    assert tree.names.descriptors_to_sync(99) == []
+    assert inodes == {path.stat().st_ino for path in (tree.folder / f"{DATABASE}-wal", tree.folder)}
 
 
-def test_more_folders_than_are_remembered_are_synced_at_once(tree: Tree) -> None:
-    for number in range(100):
-        tree.names.mkdir(b"%d" % number)
-    tree.names.open(b"a", create=True)
-    handles = tree.names.descriptors_to_sync(1)
-    for handle in handles:
-        os.close(handle)
-    assert len(handles) <= 67
+def test_a_checkpoint_shortens_the_log_and_loses_nothing(tree: Tree) -> None:
+    before = {b"%d" % number: True for number in range(50)}
+    for path in before:
+        tree.names.mkdir(path)
+    log = tree.folder / f"{DATABASE}-wal"
+    tree.names.names.checkpoint()
+    tree.names.mkdir(b"last")
+    size = log.stat().st_size
+    for number in range(5):
+        tree.names.mkdir(b"more %d" % number)
+    assert log.stat().st_size == size  # the log begins anew after a checkpoint
+    tree.again()
+    assert set(before) < set(tree.listing())

@@ -1,36 +1,50 @@
-"""The names of files: a tree of real folders with a small record for each file, which says where its bytes are.
+"""The names of files: answers the requests that I/O nodes send to the server of the names.
 
-    names/…            the tree: a record for each file, and one with a reserved name in each folder
-    ids/ab/ab54…       the same record (a hard link), by the file's id
-    unlinked/ab54…     the same record, after its name is removed and until no server has its objects
-    temp/…             new records that have no name yet
-    replacing          the names of a folder and of the empty one that it replaces
-
-One link or one rename makes each change visible, so a process that is killed leaves the old state or the new one.
-`recover` recognises which by the number of links of a record, and cleans up.
+Each request is checked against the owner and the mode of what it concerns, for the user whom the I/O node names.
 """
 
 import errno
-import os
 import secrets
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from forebay.act.forward.data.records import FOLDER, Record, RecordTree, clean_path, id_place, system_error
-from forebay.act.forward.data.tree import list_page
+from forebay.act.forward.data import permissions
+from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
+from forebay.act.forward.data.open_files import OpenFileTable
+from forebay.act.forward.data.paths import split_path
+from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads
-from forebay.act.forward.net.payloads import FileStatus, ForgetList, Payload, layout_fields, read_layout
+from forebay.act.forward.net.payloads import (
+    ROOT,
+    AttributeValues,
+    Caller,
+    FileStatus,
+    ForgetList,
+    Payload,
+    layout_fields,
+    read_layout,
+)
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
 
 _PAGE = 32768
 _MOST_REMEMBERED = 1 << 14
+_MOST_LINKS = 65000
+_MOST_ATTRIBUTE_BYTES = 64 << 10
+_USER = b"user."
+_HAVE_ATTRIBUTES = (stat.S_IFREG, stat.S_IFDIR)
+
+
+class _Place(NamedTuple):
+    """Where a request leads: a folder, a name in it, and what has this name. Without a name, the node itself."""
+
+    folder: Node
+    name: bytes
+    node: Node | None
 
 
 class Names:
@@ -42,23 +56,24 @@ class Names:
 
     def __init__(
         self,
-        tree: RecordTree,
+        store: NameStore,
         servers: int,
         default: Layout,
         *,
         new_id: Callable[[], int] = lambda: secrets.randbits(63),
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._tree, self._servers, self._new_id = tree, servers, new_id
-        self.close, self.descriptors_to_sync = tree.close, tree.descriptors_to_sync
+        self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
+        self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
+        self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
+        self._open_files = OpenFileTable()
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
-        self.recover()
-        if not self._tree.exists(folder_record_place(b"")):
-            temp = self._tree.temporary_place()
-            self._tree.write_record(temp, Record(file=None, layout=default, mode=0o755, mtime=time.time_ns()))
-            self._tree.rename(temp, folder_record_place(b""))
+        if store.read(ROOT) is None:
+            with store:
+                store.add(self._new_node(ROOT, stat.S_IFDIR | 0o755, default, owner=(None, None)))
 
-    def answer(self, message: Message) -> Payload | None:
-        """Carry out a request; if its key is known, repeat the first answer instead.
+    def answer(self, message: Message, node: str = "") -> Payload | None:
+        """Carry out a request of an I/O node; if its key is known, repeat the first answer instead.
 
         A restart forgets the answers; then `again` helps.
         """
@@ -66,332 +81,512 @@ class Names:
         key = request.key if isinstance(request, payloads.OnceRequest) else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:
-            return known[1]
-        answer: Payload | None = getattr(self, f"do_{Kind(message.kind).name.lower()}")(message, request)
-        if key:
-            self._answers[key] = message.kind, answer
-            if len(self._answers) > _MOST_REMEMBERED:
-                self._answers.popitem(last=False)
+            answer = known[1]
+        else:
+            answer = getattr(self, f"do_{Kind(message.kind).name.lower()}")(message, request)
+            if key:
+                self._answers[key] = message.kind, answer
+                if len(self._answers) > _MOST_REMEMBERED:
+                    self._answers.popitem(last=False)
+        if message.kind in (Kind.OPEN, Kind.ATTACH) and isinstance(answer, FileStatus):
+            self._open_files.open(node, answer.file or 0)
         return answer
+
+    # Which files are open
+
+    def close_files(self, node: str, files: Iterable[tuple[int, int]]) -> ForgetList:
+        """Note which opens of an I/O node have ended; return the files whose objects nobody needs any more."""
+        return self._forget_unnamed(self._open_files.close(node, files))
+
+    def replace_files(self, node: str, files: Iterable[tuple[int, int]]) -> ForgetList:
+        """Note all files that an I/O node has open, as `close_files`."""
+        return self._forget_unnamed(self._open_files.replace(node, files))
 
     # Files
 
     def do_open(self, _: Message, request: payloads.OpenRequest) -> FileStatus:
-        path = clean_path(request.path)
-        record = self._find(path)
-        if record is None:
+        place = self._locate(request)
+        caller, node = _caller(request), place.node
+        if node is None:
             if not request.create:
                 raise system_error(errno.ENOENT)
-            return _file_status(self._create(path, request), created=True)
+            return _status(self._create(place, request, stat.S_IFREG | request.mode & 0o7777), created=True)
         if request.create and request.exclusive:
-            if request.again and request.key and record.key == request.key:
-                return _file_status(record, created=True)
+            if request.again and request.key and node.key == request.key:
+                return _status(node, created=True)
             raise system_error(errno.EEXIST)
-        if record.file is None:
+        if node.is_folder:
             raise system_error(errno.EISDIR)
-        return _file_status(record)
+        if not node.has_bytes:
+            raise system_error(errno.ELOOP if stat.S_ISLNK(node.mode) else errno.ENXIO)
+        check_access(caller, node, request.access | (WRITE if request.truncate else 0))
+        return _status(node, access=request.access)
 
-    def do_attach(self, message: Message, _: None) -> FileStatus:
-        return _file_status(self._read_by_id(message.file))
+    def do_attach(self, message: Message, request: payloads.PathRequest) -> FileStatus:
+        """Open a file that the client has had open before."""
+        node = self._by_id(message.file)
+        if not node.has_bytes:
+            raise system_error(errno.ESTALE)
+        caller = _caller(request)
+        owns = permissions.is_owner(caller, node)
+        return _status(node, access=READ | WRITE if owns else permissions.granted(caller, node))
 
     def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
-        """The status of a file or folder; the times of a folder are those of the last change to its names."""
-        if request.path is None:
-            return _file_status(self._read_by_id(message.file))
-        path = clean_path(request.path)
-        status = _file_status(self._read(path))
-        if status.is_folder:
-            folder = self._tree.status(name_place(path))
-            status.mtime = status.time_of_change(folder.st_mtime_ns)
-            status.ctime = max(status.ctime, folder.st_ctime_ns)
-        return status
+        return _status(self._by_id(message.file) if message.file else self._existing(request))
 
-    def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
-        stamp = request.stamp
-        if request.path is None:
-            place, record = id_place(message.file), self._read_by_id(message.file)
-        else:
-            path = clean_path(request.path)
-            record = self._read(path)
-            place = name_place(path) if record.file is not None else folder_record_place(path)
-            stamp = stamp if record.file is not None else self._tree.status(name_place(path)).st_mtime_ns
-        if request.mode is not None:
-            record = replace(record, mode=request.mode & 0o7777)
-        if request.mtime is not None:
-            record = replace(record, mtime=request.mtime, stamp=stamp)
-        uid = record.uid if request.uid is None else request.uid
-        gid = record.gid if request.gid is None else request.gid
-        self._tree.write_record(place, replace(record, uid=uid, gid=gid))
+    def do_make(self, _: Message, request: payloads.MakeRequest) -> FileStatus:
+        """Create a file, a symbolic link, a pipe, a socket or a device."""
+        place = self._locate(request)
+        if place.node is not None:
+            return _status(self._created_before(place.node, request))
+        return _status(self._create(place, request, request.mode, device=request.device, target=request.target))
+
+    def do_link(self, _: Message, request: payloads.LinkRequest) -> FileStatus:
+        node, place = self._existing(request), self._locate_second(request)
+        if place.node is not None:
+            if request.again and place.node.id == node.id:
+                return _status(node)
+            raise system_error(errno.EEXIST)
+        if node.is_folder:
+            raise system_error(errno.EPERM)
+        check_access(_caller(request), place.folder, WRITE | SEARCH)
+        if node.links < 1:
+            raise system_error(errno.ENOENT)
+        if node.links >= _MOST_LINKS:
+            raise system_error(errno.EMLINK)
+        with self._store:
+            now = self._clock()
+            self._store.put_name(place.folder.id, place.name, node.id)
+            self._store.set(node.id, links=node.links + 1, ctime=now)
+            self._touch(place.folder.id, now)
+        return _status(node._replace(links=node.links + 1, ctime=now))
 
     def do_unlink(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
         """Remove the name. The caller must then have the servers remove the objects, and call `forget`."""
-        path = clean_path(request.path)
-        record = self._find(path)
-        if record is None and request.again:
+        place = self._locate(request)
+        if place.node is None and request.again:
             return ForgetList(forget=[])
-        if record is None or record.file is None:
-            raise system_error(errno.ENOENT if record is None else errno.EISDIR)
-        self._tree.rename(name_place(path), unlinked_place(record.file))
-        self._tree.sync_later(name_place(parent(path)))
-        return self._drop_id(record.file, record.layout)
+        if place.node is None:
+            raise system_error(errno.ENOENT)
+        permissions.check_removal(_caller(request), place.folder, [place.node])
+        if place.node.is_folder:
+            raise system_error(errno.EISDIR)
+        with self._store:
+            now = self._clock()
+            self._store.remove_name(place.folder.id, place.name)
+            self._touch(place.folder.id, now)
+            return self._drop_link(place.node, now)
 
     def do_pending(self, _: Message, __: None) -> ForgetList:
-        return ForgetList(forget=list(islice(self.list_pending(), _MOST_REMEMBERED)))
+        return self.list_pending()
 
-    def list_pending(self) -> Iterator[tuple[int, payloads.LayoutFields]]:
-        """Yield the id and the layout of each unlinked file whose objects may still exist."""
-        for name in self._tree.list(b"unlinked"):
-            with suppress(OSError):
-                record = self._tree.read_record(b"unlinked/" + name)
-                if record.file is not None:
-                    yield record.file, layout_fields(record.layout)
+    def list_pending(self, *, known: bool = False) -> ForgetList:
+        """The files without a name that nobody has open, and whose objects may still exist.
+
+        If only `known`, without those of which nobody has said yet that their objects can be removed.
+        """
+        unnamed = [
+            node
+            for node in self._store.unnamed(_MOST_REMEMBERED)
+            if node.links == REMOVED or not (known or self._open_files.is_open(node.id))
+        ]
+        fresh = [node for node in unnamed if node.links != REMOVED]
+        if fresh:
+            with self._store:
+                for node in fresh:
+                    self._store.set(node.id, links=REMOVED)
+        return ForgetList(forget=[(node.id, node.layout_fields) for node in unnamed])
 
     def do_forgotten(self, message: Message, _: None) -> None:
         self.forget(message.file)
 
     def forget(self, file: int) -> None:
-        """Forget an unlinked file, now that all servers have removed its objects."""
-        self._tree.remove(unlinked_place(file))
+        """Forget a file without a name, now that all servers have removed its objects."""
+        node = self._store.read(file)
+        if node is not None and node.links < 1:
+            with self._store:
+                self._store.remove(file)
 
     # Folders
 
-    def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> None:
+    def do_mkdir(self, _: Message, request: payloads.MkdirRequest) -> FileStatus:
         """Create a folder; without a layout it gets its parent's."""
-        path, key = clean_path(request.path), request.key
-        record = self._find(path)
-        if record is not None and request.again and key and record.file is None and record.key == key:
-            return
-        if record is not None:
-            raise system_error(errno.EEXIST)
-        record = replace(self._new_record(path, request), file=None, mtime=time.time_ns())
-        temp = self._tree.temporary_place()
-        try:
-            self._tree.mkdir(temp)
-            self._tree.write_record(temp + b"/" + FOLDER, record)
-            self._tree.rename(temp, name_place(path))
-        except OSError:
-            self._tree.remove_all(temp)
-            raise
-        self._tree.sync_later(name_place(path))
-        self._tree.sync_later(name_place(parent(path)))
+        place = self._locate(request)
+        if place.node is not None:
+            if not place.node.is_folder:
+                raise system_error(errno.EEXIST)
+            return _status(self._created_before(place.node, request))
+        return _status(self._create(place, request, stat.S_IFDIR | request.mode & 0o7777))
 
     def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
-        path = clean_path(request.path)
-        record = self._find(path)
-        if record is None and request.again:
+        place = self._locate(request)
+        folder, node = place.folder, place.node
+        if node is None and request.again:
             return
-        self._check_empty(path, record)
-        temp = self._tree.temporary_place()
-        self._tree.rename(name_place(path), temp)
-        self._tree.sync_later(name_place(parent(path)))
-        self._tree.remove_all(temp)
+        if node is not None and node.id == ROOT:
+            raise system_error(errno.EBUSY)
+        if node is not None:
+            permissions.check_removal(_caller(request), folder, [node])
+        node = self._check_empty(node)
+        with self._store:
+            now = self._clock()
+            self._store.remove_name(folder.id, place.name)
+            self._store.remove(node.id)
+            self._store.set(folder.id, links=folder.links - 1)
+            self._touch(folder.id, now)
 
     def do_readdir(self, _: Message, request: payloads.ListRequest) -> payloads.ListPage:
-        return self.list_names(request.path, request.after)
+        folder = self._existing(request)
+        if not folder.is_folder:
+            raise system_error(errno.ENOTDIR)
+        check_access(_caller(request), folder, READ)
+        return self.list_names(folder.id, request.after)
 
-    def list_names(self, path: bytes, after: bytes = b"", most: int = _PAGE) -> payloads.ListPage:
+    def list_names(self, folder: int, after: bytes = b"", most: int = _PAGE) -> payloads.ListPage:
         """List the names that follow `after`."""
-        return list_page(self._tree.open_folder(name_place(clean_path(path))), after, most, _is_folder)
+        page = self._store.list_names(folder, after, most + 1)
+        return payloads.ListPage(entries=page[:most], more=len(page) > most)
 
     def do_layout(self, _: Message, request: payloads.LayoutRequest) -> payloads.LayoutAnswer:
         """Return a layout, or set the one for a folder's new files; existing files keep theirs."""
-        layout = None if request.layout is None else read_layout(request.layout)
-        path = clean_path(request.path)
-        record = self._read(path)
-        if layout is not None:
-            if record.file is not None:
-                raise system_error(errno.ENOTDIR)
-            self._tree.write_record(folder_record_place(path), replace(record, layout=layout))
-        return payloads.LayoutAnswer(layout=layout_fields(layout or record.layout))
+        node = self._existing(request)
+        if request.layout is None:
+            return payloads.LayoutAnswer(layout=node.layout_fields)
+        layout = read_layout(request.layout)
+        if not node.is_folder:
+            raise system_error(errno.ENOTDIR)
+        permissions.check_owner(_caller(request), node)
+        with self._store:
+            self._store.set(
+                node.id,
+                stripes=layout.count,
+                stripe_size=layout.size,
+                first_server=layout.start,
+                ctime=self._clock(),
+            )
+        return payloads.LayoutAnswer(layout=layout_fields(layout))
 
-    # Both
+    # Names of anything
 
     def do_rename(self, _: Message, request: payloads.RenameRequest) -> ForgetList:
         """Rename a file or folder; a file with the new name is unlinked, an empty folder is removed."""
-        path, to = clean_path(request.path), clean_path(request.to)
-        for folder in (parent(path), parent(to)):  # check in the kernel's order, so that errors are the same
-            if not stat.S_ISDIR(self._tree.status(name_place(folder)).st_mode):
-                raise system_error(errno.ENOTDIR)
-        source, target = self._find(path), self._find(to)
-        forget = ForgetList(forget=[])
-        if source is None and target is not None and request.again:
-            return forget
-        if source is None:
+        caller = _caller(request)
+        source, target = self._locate(request), self._locate_second(request)
+        nothing = ForgetList(forget=[])
+        if source.node is None:
+            if target.node is not None and request.again:
+                return nothing
             raise system_error(errno.ENOENT)
-        if path == to:
-            return forget
-        if not path or not to:
+        if target.node is not None and request.keep:
+            raise system_error(errno.EEXIST)
+        if target.node is None and request.exchange:
+            raise system_error(errno.ENOENT)
+        if ROOT in (source.node.id, target.node.id if target.node is not None else 0):
             raise system_error(errno.EBUSY)
-        if path.startswith(to + b"/"):
-            raise system_error(errno.ENOTEMPTY)
-        if source.file is None:
-            self._rename_folder(path, to, target)
-        elif target is None:
-            self._tree.rename(name_place(path), name_place(to))
-        else:
-            forget = self._replace_file(path, to, target)
-        self._tree.sync_later(name_place(parent(path)))
-        self._tree.sync_later(name_place(parent(to)))
-        return forget
+        self._check_ancestors(source, target, exchange=request.exchange)
+        if target.node is not None and target.node.id == source.node.id:
+            return nothing
+        permissions.check_removal(caller, source.folder, [source.node])
+        permissions.check_removal(caller, target.folder, [target.node])
+        moved = [source.node, target.node] if request.exchange else [source.node]
+        for node in moved:
+            if node is not None and node.is_folder and source.folder.id != target.folder.id:
+                check_access(caller, node, WRITE)  # its entry ".." changes
+        if request.exchange:
+            return self._exchange(source, target)
+        if target.node is not None:
+            self._check_replaceable(source.node, target.node)
+        return self._move(source, target)
 
-    def recover(self) -> None:
-        """Clean up what a killed process left behind."""
-        for left in self._tree.list(b"temp"):
-            self._tree.remove_all(b"temp/" + left)
-        self._finish_replacing()
-        for name in self._tree.list(b"unlinked"):
-            with suppress(ValueError):  # the name is not an id, so the file is not ours
-                if self._tree.status(b"unlinked/" + name).st_nlink == 3:
-                    self._tree.remove(b"unlinked/" + name)  # the file still has its name: the rename did not happen
-                else:
-                    self._tree.remove(id_place(int(name, 16)))
-        for folder in self._tree.list(b"ids"):
-            with suppress(NotADirectoryError):  # not ours
-                for name in self._tree.list(b"ids/" + folder):
-                    place = b"ids/" + folder + b"/" + name
-                    status = self._tree.status(place)
-                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # the file never got a name
-                        self._tree.rename(place, b"unlinked/" + name)
+    # Attributes
+
+    def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> FileStatus:
+        node = self._by_id(message.file) if message.file else self._existing(request)
+        caller, now = _caller(request), self._clock()
+        mode, uid, gid = node.mode, node.uid, node.gid
+        if request.uid is not None or request.gid is not None:
+            permissions.check_new_owner(caller, node, request.uid, request.gid)
+            uid = node.uid if request.uid is None else request.uid
+            gid = node.gid if request.gid is None else request.gid
+            mode = permissions.without_set_ids(mode)
+        if request.mode is not None:
+            mode = permissions.changed_mode(caller, node, request.mode)
+        if request.clear:
+            mode = permissions.without_set_ids(mode)
+        self._check_times(caller, node, request)
+        mtime, stamp = _new_time(request.mtime, request.mtime_now, now), request.stamp
+        atime, read_stamp = _new_time(request.atime, request.atime_now, now), request.read_stamp
+        changed = node._replace(mode=mode, uid=uid, gid=gid, ctime=now)
+        if mtime is not None:
+            changed = changed._replace(mtime=mtime, stamp=stamp)
+        if atime is not None:
+            changed = changed._replace(atime=atime, read_stamp=read_stamp)
+        values = {name: new for name, new, old in zip(Node._fields, changed, node, strict=True) if new != old}
+        with self._store:
+            self._store.set(node.id, **values or {"ctime": now})
+        return _status(changed)
+
+    def _check_times(self, caller: Caller, node: Node, request: payloads.AttributesRequest) -> None:
+        if request.clear:  # the times are those of a write
+            return
+        if request.mtime is not None or request.atime is not None:
+            permissions.check_owner(caller, node)
+        elif (request.mtime_now or request.atime_now) and not permissions.is_owner(caller, node):
+            check_access(caller, node, WRITE)
+
+    def do_getxattr(self, _: Message, request: payloads.AttributeRequest) -> AttributeValues:
+        node = self._existing(request)
+        if request.name is None:
+            return AttributeValues(names=self._store.attribute_names(node.id))
+        if not request.name.startswith(_USER):
+            raise system_error(errno.EOPNOTSUPP)
+        check_access(_caller(request), node, READ)
+        value = self._store.attribute(node.id, request.name)
+        if value is None:
+            raise system_error(errno.ENODATA)
+        return AttributeValues(value=value)
+
+    def do_setxattr(self, _: Message, request: payloads.SetAttributeRequest) -> None:
+        """Set or remove an extended attribute. Only those of users exist, and only files and folders have them."""
+        node, caller, name, value = self._existing(request), _caller(request), request.name, request.value
+        if not name.startswith(_USER):
+            raise system_error(errno.EOPNOTSUPP)
+        if len(name) > 255 or name == _USER:
+            raise system_error(errno.EINVAL if name == _USER else errno.ERANGE)
+        if stat.S_IFMT(node.mode) not in _HAVE_ATTRIBUTES:
+            raise system_error(errno.EPERM)
+        if node.is_folder and node.mode & stat.S_ISVTX:
+            permissions.check_owner(caller, node)
+        check_access(caller, node, WRITE)
+        old = self._store.attribute(node.id, name)
+        if request.again and old == value:
+            return
+        if old is not None and request.create:
+            raise system_error(errno.EEXIST)
+        if old is None and (request.replace or value is None):
+            raise system_error(errno.ENODATA)
+        if value is not None:
+            others = self._store.attribute_bytes(node.id) - (0 if old is None else len(name) + len(old))
+            if others + len(name) + len(value) > _MOST_ATTRIBUTE_BYTES:
+                raise system_error(errno.ENOSPC)
+        with self._store:
+            if value is None:
+                self._store.remove_attribute(node.id, name)
+            else:
+                self._store.put_attribute(node.id, name, value)
+            self._store.set(node.id, ctime=self._clock())
+
+    # Finding nodes
+
+    def _by_id(self, id_: int) -> Node:
+        """Read the node with this id; raises ESTALE if it does not exist any more."""
+        node = self._store.read(id_)
+        if node is None or node.links == REMOVED:
+            raise system_error(errno.ESTALE)
+        return node
+
+    def _existing(self, request: payloads.PathRequest) -> Node:
+        node = self._locate(request).node
+        if node is None:
+            raise system_error(errno.ENOENT)
+        return node
+
+    def _locate(self, request: payloads.PathRequest) -> _Place:
+        return self._walk(request.at, request.path, _caller(request))
+
+    def _locate_second(self, request: payloads.TwoNamesRequest) -> _Place:
+        return self._walk(request.to_at, request.to, _caller(request))
+
+    def _walk(self, at: int, path: bytes, caller: Caller) -> _Place:
+        node: Node | None = self._by_id(at)
+        assert node is not None
+        folder, name = node, b""
+        for name in split_path(path):
+            if node is None:
+                raise system_error(errno.ENOENT)
+            if not node.is_folder:
+                raise system_error(errno.ELOOP if stat.S_ISLNK(node.mode) else errno.ENOTDIR)
+            if caller.uid:
+                check_access(caller, node, SEARCH)
+            folder, node = node, self._store.find(node.id, name)
+        return _Place(folder, name, node)
 
     # Steps of these requests
 
-    def _new_record(self, path: bytes, request: payloads.CreateRequest) -> Record:
-        """Build the record of a new file or folder; without a layout in the request, it inherits its folder's."""
-        above = self._read(parent(path))
-        inherited = above.mode & stat.S_ISGID
-        return Record(
-            file=0,
-            layout=above.layout if request.layout is None else read_layout(request.layout),
-            mode=request.mode & 0o7777 | (inherited if isinstance(request, payloads.MkdirRequest) else 0),
-            mtime=0,
-            key=request.key,
-            uid=request.uid,
-            gid=above.gid if inherited else request.gid,
-        )
+    def _new_node(
+        self,
+        id_: int,
+        mode: int,
+        layout: Layout,
+        *,
+        owner: tuple[int | None, int | None],
+        key: int = 0,
+        parent: int = 0,
+        device: int = 0,
+        target: bytes | None = None,
+    ) -> Node:
+        now = self._clock()
+        return Node(
+            id_, mode, *owner, 2 if stat.S_ISDIR(mode) else 1, now, now, now, 0, 0,
+            layout.count, layout.size, layout.start, key, parent, device, target,
+        )  # fmt: skip
 
-    def _create(self, path: bytes, request: payloads.OpenRequest) -> Record:
-        new = self._new_record(path, request)
-        temp = self._tree.temporary_place()
-        try:
-            record = self._write_with_id(temp, new)
-            try:
-                self._tree.link(temp, name_place(path))
-            except OSError:
-                self._tree.remove(id_place(record.file or 0))
-                raise
-        except OSError:
-            self._tree.remove(temp)
-            raise
-        self._tree.sync_later(name_place(parent(path)))
-        self._tree.remove(temp)
-        return record
+    def _created_before(self, node: Node, request: payloads.CreateRequest) -> Node:
+        """The node, if an earlier attempt of the same request has created it; raises EEXIST otherwise."""
+        if request.again and request.key and node.key == request.key:
+            return node
+        raise system_error(errno.EEXIST)
 
-    def _write_with_id(self, temp: bytes, new: Record) -> Record:
-        """Write the record of a new file, with an id that no other file has."""
-        while True:
-            file = self._new_id()
-            layout = settle_layout(new.layout, self._servers, file)
-            record = replace(new, file=file, layout=layout, mtime=time.time_ns())
-            self._tree.write_record(temp, record)
-            with suppress(FileExistsError):
-                self._tree.link_by_id(temp, file)
-                return record
-
-    def _replace_file(self, path: bytes, to: bytes, target: Record) -> ForgetList:
-        if target.file is None:
-            raise system_error(errno.EISDIR)
-        with suppress(FileExistsError):
-            self._tree.link(name_place(to), unlinked_place(target.file))
-        try:
-            self._tree.rename(name_place(path), name_place(to))
-        except OSError:
-            self._tree.remove(unlinked_place(target.file))
-            raise
-        return self._drop_id(target.file, target.layout)
-
-    def _drop_id(self, file: int, layout: Layout) -> ForgetList:
-        self._tree.remove(id_place(file))
-        return ForgetList(forget=[(file, layout_fields(layout))])
-
-    def _rename_folder(self, path: bytes, to: bytes, target: Record | None) -> None:
-        if to.startswith(path + b"/"):
-            raise system_error(errno.EINVAL)
-        if target is None:
-            self._tree.rename(name_place(path), name_place(to))
-            return
-        self._check_empty(to, target)
-        temp = self._tree.temporary_place()
-        self._tree.replace(temp, path + b"\0" + to)
-        self._tree.rename(temp, b"replacing")
-        self._finish_replacing()
-
-    def _finish_replacing(self) -> None:
-        """Replace an empty folder by another one. This takes two steps; `replacing` exists until both are done."""
-        if not self._tree.exists(b"replacing"):
-            return
-        path, _, to = self._tree.read(b"replacing").partition(b"\0")
-        if self._tree.exists(name_place(path)):
-            self._tree.remove(folder_record_place(to))
-            self._tree.rename(name_place(path), name_place(to))
-        self._tree.remove(b"replacing")
-
-    def _check_empty(self, path: bytes, record: Record | None) -> None:
-        """Raise OSError unless the path is an empty folder."""
-        if record is None:
+    def _create(
+        self,
+        place: _Place,
+        request: payloads.CreateRequest,
+        mode: int,
+        *,
+        device: int = 0,
+        target: bytes | None = None,
+    ) -> Node:
+        """Add a node and its name; without a layout in the request, it gets its folder's."""
+        caller, folder = _caller(request), place.folder
+        check_access(caller, folder, WRITE | SEARCH)
+        if folder.links < 1:
             raise system_error(errno.ENOENT)
-        if record.file is not None:
+        mode, gid = permissions.creation_mode(caller, folder, mode)
+        owner = (None, gid if mode & stat.S_ISGID else None) if caller is LAYER else (caller.uid, gid)
+        wished = folder.layout if request.layout is None else read_layout(request.layout)
+        parent = folder.id if stat.S_ISDIR(mode) else 0
+        with self._store:
+            while True:
+                id_ = self._new_id()
+                layout = wished if parent else settle_layout(wished, self._servers, id_, request.full)
+                node = self._new_node(
+                    id_, mode, layout, owner=owner, key=request.key, parent=parent, device=device, target=target
+                )
+                try:
+                    self._store.add(node)
+                    break
+                except FileExistsError:
+                    continue
+            self._store.put_name(folder.id, place.name, node.id)
+            if parent:
+                self._store.set(folder.id, links=folder.links + 1)
+            self._touch(folder.id, node.ctime)
+        return node
+
+    def _touch(self, folder: int, now: int) -> None:
+        """Set the times of a folder whose names have changed."""
+        self._store.set(folder, mtime=now, ctime=now, stamp=0)
+
+    def _drop_link(self, node: Node, now: int) -> ForgetList:
+        """Take one link from a node that is not a folder; the last one ends it, unless somebody has it open."""
+        nothing = ForgetList(forget=[])
+        if node.links > 1:
+            self._store.set(node.id, links=node.links - 1, ctime=now)
+            return nothing
+        if not node.has_bytes:
+            self._store.remove(node.id)
+            return nothing
+        is_open = self._open_files.is_open(node.id)
+        self._store.set(node.id, links=0 if is_open else REMOVED, ctime=now)
+        return nothing if is_open else ForgetList(forget=[(node.id, node.layout_fields)])
+
+    def _forget_unnamed(self, closed: Iterable[int]) -> ForgetList:
+        """Of files that nobody has open any more, those that have no name either."""
+        nodes = [node for node in map(self._store.read, closed) if node is not None and node.links == 0]
+        if nodes:
+            with self._store:
+                for node in nodes:
+                    self._store.set(node.id, links=REMOVED)
+        return ForgetList(forget=[(node.id, node.layout_fields) for node in nodes])
+
+    def _check_ancestors(self, source: _Place, target: _Place, *, exchange: bool) -> None:
+        """Raise OSError if a folder would become its own ancestor, or replace one of its ancestors."""
+        for inner, outer, number in ((target, source, errno.EINVAL), (source, target, errno.ENOTEMPTY)):
+            if outer.node is None or not outer.node.is_folder:
+                continue
+            folder: Node | None = inner.folder
+            while folder is not None and folder.id != ROOT:
+                if folder.id == outer.node.id:
+                    raise system_error(errno.EINVAL if exchange else number)
+                folder = self._store.read(folder.parent)
+
+    def _check_replaceable(self, node: Node, target: Node) -> None:
+        if node.is_folder:
+            self._check_empty(target)
+        elif target.is_folder:
+            raise system_error(errno.EISDIR)
+
+    def _check_empty(self, node: Node | None) -> Node:
+        """Return the node, which must be an empty folder; raises OSError otherwise."""
+        if node is None:
+            raise system_error(errno.ENOENT)
+        if not node.is_folder:
             raise system_error(errno.ENOTDIR)
-        if not path:
-            raise system_error(errno.EBUSY)
-        if self.list_names(path, most=1).entries:
+        if self._store.has_names(node.id):
             raise system_error(errno.ENOTEMPTY)
+        return node
 
-    def _read_by_id(self, file: int) -> Record:
-        """Read the record with this id; raises ESTALE if the file has no name any more."""
-        try:
-            return self._tree.read_record(id_place(file))
-        except FileNotFoundError:
-            raise system_error(errno.ESTALE) from None
+    def _move(self, source: _Place, target: _Place) -> ForgetList:
+        node, replaced = source.node, target.node
+        assert node is not None
+        forget = ForgetList(forget=[])
+        with self._store:
+            now = self._clock()
+            if replaced is not None and replaced.is_folder:
+                self._store.remove(replaced.id)
+                self._count_folders(target.folder.id, -1)
+            elif replaced is not None:
+                forget = self._drop_link(replaced, now)
+            self._store.remove_name(source.folder.id, source.name)
+            self._store.put_name(target.folder.id, target.name, node.id)
+            self._settle(node, source.folder, target.folder, now)
+            self._touch(source.folder.id, now)
+            self._touch(target.folder.id, now)
+        return forget
 
-    def _find(self, path: bytes) -> Record | None:
-        with suppress(FileNotFoundError):
-            return self._read(path)
-        return None
+    def _exchange(self, source: _Place, target: _Place) -> ForgetList:
+        assert source.node is not None
+        assert target.node is not None
+        with self._store:
+            now = self._clock()
+            self._store.put_name(source.folder.id, source.name, target.node.id)
+            self._store.put_name(target.folder.id, target.name, source.node.id)
+            self._settle(source.node, source.folder, target.folder, now)
+            self._settle(target.node, target.folder, source.folder, now)
+            self._touch(source.folder.id, now)
+            self._touch(target.folder.id, now)
+        return ForgetList(forget=[])
 
-    def _read(self, path: bytes) -> Record:
-        return self._tree.read_record(name_place(path))
+    def _settle(self, node: Node, before: Node, after: Node, now: int) -> None:
+        """Note that a node has moved from one folder to another, or to another name in the same one."""
+        if node.is_folder and before.id != after.id:
+            self._store.set(node.id, parent=after.id, ctime=now)
+            self._count_folders(before.id, -1)
+            self._count_folders(after.id, 1)
+        else:
+            self._store.set(node.id, ctime=now)
+
+    def _count_folders(self, folder: int, change: int) -> None:
+        node = self._by_id(folder)
+        self._store.set(folder, links=node.links + change)
 
 
 NAME_KINDS = tuple(kind for kind in Kind if hasattr(Names, f"do_{kind.name.lower()}"))
 """The kinds of messages that `Names` answers."""
 
 
-def name_place(path: bytes) -> bytes:
-    return b"names/" + path if path else b"names"
+def _caller(request: payloads.PathRequest) -> Caller:
+    return request.caller or LAYER
 
 
-def parent(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0]
+def _new_time(given: int | None, is_now: bool, now: int) -> int | None:
+    return now if is_now else given
 
 
-def folder_record_place(path: bytes) -> bytes:
-    return name_place(path) + b"/" + FOLDER
-
-
-def unlinked_place(file: int) -> bytes:
-    return f"unlinked/{file:016x}".encode()
-
-
-def _file_status(record: Record, *, created: bool = False) -> FileStatus:
-    fields = {name: getattr(record, name) for name in ("file", "mode", "mtime", "ctime", "stamp", "uid", "gid")}
-    layout = layout_fields(record.layout)
-    return FileStatus(layout_fields=layout, is_folder=record.file is None, created=created, **fields)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    """Whether an entry is a folder; None for a folder's record and for anything that the layer did not create."""
-    if entry.name == os.fsdecode(FOLDER):
-        return None
-    if entry.is_dir(follow_symlinks=False):
-        return True
-    return False if entry.is_file(follow_symlinks=False) else None
+def _status(node: Node, *, created: bool = False, access: int = READ | WRITE) -> FileStatus:
+    return FileStatus(
+        file=node.id, layout_fields=node.layout_fields, mode=node.mode, mtime=node.mtime, atime=node.atime,
+        ctime=node.ctime, stamp=node.stamp, read_stamp=node.read_stamp, uid=node.uid, gid=node.gid,
+        links=max(node.links, 0), device=node.device, target=node.target, created=created, access=access,
+        size=len(node.target or b""),
+    )  # fmt: skip
