@@ -1,21 +1,22 @@
 """Whoever can write to a server's folder can't make the server read, write or wait elsewhere."""
 
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.records import RecordTree
+from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.mounted_folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
-from support.forward_names import KeywordNames
+from support.forward_names import KeywordNames, entries
+from support.old_names import write_old_names
 
 LAYOUT = Layout(count=1)
 FILE = 0xAB54
@@ -29,9 +30,6 @@ class Outside:
         (self.folder / "sub").mkdir(parents=True)
         for place in (self.folder, self.folder / "sub"):
             (place / "secret").write_text("secret")
-            (place / ".forebay-folder").write_text(
-                json.dumps({"file": None, "layout": [1, 65536, -1], "mode": 511, "mtime": 1})
-            )
         self._before = self._all()
 
     def _all(self) -> dict[str, object]:
@@ -51,14 +49,6 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
     made.check()
 
 
-@pytest.fixture
-def names(tmp_path: Path) -> Iterator[KeywordNames]:
-    (tmp_path / "data").mkdir()
-    made = KeywordNames(RecordTree(tmp_path / "data"), 1, LAYOUT)
-    yield made
-    made.close()
-
-
 def plant(kind: str, place: Path, outside: Outside) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if kind == "pipe":
@@ -71,60 +61,29 @@ def plant(kind: str, place: Path, outside: Outside) -> None:
 
 NOTHING = ObjectSize(size=0, mtime=0, allocated=0)
 KINDS = ["pipe", "link to a file", "link to a folder", "dead link"]
-CALLS: dict[str, Callable[[KeywordNames, bytes], object]] = {
-    "open": lambda names, path: names.open(path),
-    "create": lambda names, path: names.open(path, create=True, layout=LAYOUT),
-    "stat": lambda names, path: names.stat(path),
-    "chmod": lambda names, path: names.set_attributes(path, mode=0o777),
-    "utime": lambda names, path: names.set_attributes(path, mtime=7),
-    "unlink": lambda names, path: names.unlink(path),
-    "mkdir": lambda names, path: names.mkdir(path, layout=LAYOUT),
-    "rmdir": lambda names, path: names.rmdir(path),
-    "readdir": lambda names, path: names.readdir(path),
-    "layout": lambda names, path: names.layout(path),
-    "set layout": lambda names, path: names.set_layout(path, LAYOUT),
-    "rename": lambda names, path: names.rename(path, b"elsewhere"),
-    "rename to": lambda names, path: names.rename(b"mine", path),
-    "rename a folder to": lambda names, path: names.rename(b"folder", path),
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("call", CALLS)
-def test_a_name_that_was_planted_leads_nowhere(
-    names: KeywordNames, outside: Outside, tmp_path: Path, call: str, kind: str
-) -> None:
-    names.open(b"mine", create=True)
-    names.mkdir(b"folder")
-    plant(kind, tmp_path / "data/names/planted", outside)
-    for path in (
-        b"planted",
-        b"planted/new",
-        b"planted/secret",
-        b"planted/sub",
-        b"planted/sub/new",
-        b"planted/sub/secret",
-    ):
-        with pytest.raises(OSError):
-            CALLS[call](names, path)
-    outside.check()
-    assert names.readdir(b"").entries == [(b"folder", True), (b"mine", False)]
+@pytest.mark.parametrize("name", ["names.db", "names.db-wal", "names.db-shm"])
+def test_a_database_that_was_planted_is_not_opened(outside: Outside, tmp_path: Path, name: str, kind: str) -> None:
+    plant(kind, tmp_path / "data" / name, outside)
+    with pytest.raises(OSError):
+        NameStore(tmp_path / "data")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "place", ["temp/x", "unlinked/x", "unlinked/000000000000ab54", "ids/ab", "ids/00/000000000000ab54"]
-)
-def test_what_was_planted_does_not_keep_a_server_from_starting(
-    names: KeywordNames, outside: Outside, tmp_path: Path, place: str, kind: str
+@pytest.mark.parametrize("place", ["names/planted", "unlinked/x", "ids/ab", "ids/00/000000000000ab54"])
+def test_what_was_planted_among_old_names_is_not_taken_over(
+    outside: Outside, tmp_path: Path, place: str, kind: str
 ) -> None:
-    names.open(b"mine", create=True)
+    write_old_names(tmp_path / "data", {"mine": 5, "folder/inner": 6})
     with suppress(FileExistsError):
         plant(kind, tmp_path / "data" / place, outside)
-    again = KeywordNames(RecordTree(tmp_path / "data"), 1, LAYOUT)
-    assert again.readdir(b"").entries == [(b"mine", False)]
-    assert [file for file, _ in again.list_pending()] == []
-    again.close()
+    convert_names(tmp_path / "data")
+    names = KeywordNames(NameStore(tmp_path / "data"), 1, LAYOUT)
+    assert entries(names) == [(b"folder", True), (b"mine", False)]
+    assert names.list_pending() == []
+    names.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,8 @@ from forebay.act.forward.data.tree import Tree
 from forebay.model.errors import BadInput, UserError, why
 
 _LOCK, _IDENTITY = b"lock", b"server.json"
+_FORMAT = 2
+"""Format 1 kept names as a tree of files (old_names.py). A release that knows only format 1 refuses this one."""
 
 
 class ServerFolder:
@@ -32,7 +34,7 @@ class ServerFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(f"{folder}: another server uses this folder; stop it or choose another") from None
-            self._claim({"format": 1, "index": index, "servers": servers})
+            self._claim({"format": _FORMAT, "index": index, "servers": servers})
             self.close = held.pop_all().close
 
     def _claim(self, identity: dict[str, int]) -> None:
@@ -47,14 +49,18 @@ class ServerFolder:
             return
         except (OSError, ValueError):
             raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "is unreadable or damaged") from None
-        if owner != identity:
+        if owner == identity | {"format": 1}:
+            self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
+        elif owner != identity:
             raise BadInput(str(self.folder), f"belongs to {_describe(owner)}, not to {_describe(identity)}")
 
 
 def _describe(identity: object) -> str:
     match identity:
-        case {"format": 1, "index": int(index), "servers": int(servers)}:
+        case {"format": 1 | 2, "index": int(index), "servers": int(servers)}:
             return f"server {index} of {servers}"
+        case {"format": int(number)}:
+            return f"a later release (format {number})"
     return "something else"
 
 
