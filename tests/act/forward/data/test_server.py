@@ -23,6 +23,7 @@ from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import Layout
 from forebay.model.service_time import ServiceTime, new_state, service_time
 from support.forward import KEY, LoopThread, ServerProcess, Speaker, data_server, scratch, unix
+from support.processes import wait_until
 
 
 @pytest.fixture(params=["unix", "tcp"])
@@ -68,7 +69,7 @@ def test_checksums_on_request(node: Speaker) -> None:
 
 def test_what_is_not_there_is_empty(node: Speaker) -> None:
     assert node.ask(Kind.READ, file=9, size=10).payload == b""
-    assert node.words(Kind.SIZE, file=9) == {"size": 0, "mtime": 0, "allocated": 0}
+    assert node.words(Kind.SIZE, file=9) == {"size": 0, "mtime": 0, "atime": 0, "allocated": 0}
     assert node.ask(Kind.FSYNC, file=9).status == 0
 
 
@@ -159,7 +160,7 @@ def test_only_io_nodes_with_the_key_get_in(running: tuple[LoopThread, Server]) -
         Message(Kind.READ, flags=Flag.REPLY),
         Message(Kind.HELLO),
         Message(Kind.OPEN, payload=b"\xc1"),
-        Message(Kind.OPEN, payload=b"\x80"),
+        Message(Kind.SETXATTR, payload=b"\x80"),
         Message(Kind.MKDIR, payload=b"\x81\xa4path\xa1a"),
         Message(Kind.STAT, payload=b"\x07"),
         Message(Kind.LAYOUT, payload=b"\x82\xa4path\xc4\x00\xa6layout\x93\x00\x01\x02"),
@@ -269,11 +270,16 @@ def test_names_over_the_wire(node: Speaker) -> None:
     assert file
     record = node.words(Kind.STAT, words={"path": b"d/f"})
     assert record == node.words(Kind.STAT, file=file)
-    assert (record["id"], record["layout"], record["folder"]) == (file, [1, 65536, 0], False)
-    assert node.words(Kind.READDIR, words={"path": b""}) == {"entries": [[b"d", True]], "more": False}
+    assert (record["id"], record["layout"], record["mode"]) == (file, [1, 65536, 0], 0o100644)
+    folder = node.words(Kind.STAT, words={"path": b"d"})["id"]
+    assert node.words(Kind.READDIR, words={"path": b""}) == {"entries": [[b"d", 0o40755, folder]], "more": False}
+    assert node.words(Kind.STAT, words={"at": folder, "path": b"f"}) == record
+    assert node.words(Kind.STAT, words={"at": file}) == record
+    node.words(Kind.CLOSED, words={"files": [[file, 1]]})
     node.words(Kind.SETATTR, words={"path": b"d/f", "mode": 0o600, "mtime": 5, "stamp": 4})
     attached = node.words(Kind.ATTACH, file=file)
-    assert (attached["mode"], attached["mtime"], attached["stamp"]) == (0o600, 5, 4)
+    assert (attached["mode"], attached["mtime"], attached["stamp"]) == (0o100600, 5, 4)
+    node.words(Kind.CLOSED, words={"files": [[file, 1]]})
     assert node.words(Kind.LAYOUT, words={"path": b"d", "layout": [4, 131072, -1]}) == {"layout": [4, 131072, -1]}
     assert node.words(Kind.RENAME, words={"path": b"d/f", "to": b"g"}) == {"forget": []}
     assert node.words(Kind.UNLINK, words={"path": b"g"}) == {"forget": [[file, [1, 65536, 0]]]}
@@ -370,13 +376,12 @@ def test_half_done_unlinks_are_finished_at_the_start(tmp_path: Path) -> None:
     with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
         file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
         node.ask(Kind.WRITE, file=file, payload=b"abc")
+        node.words(Kind.CLOSED, words={"files": [[file, 1]]})
         node.words(Kind.UNLINK, words={"path": b"a"})
-    (tmp_path / "data" / "temp" / "left").write_text("by a process that was killed")
     with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
         assert node.words(Kind.PENDING) == {"forget": []}
         assert node.ask(Kind.WRITE, file=file, payload=b"abc").status == errno.ESTALE
     assert not list((tmp_path / "data" / "objects").glob("*/*"))
-    assert not list((tmp_path / "data" / "temp").iterdir())
 
 
 def test_in_a_layer_of_several_half_done_unlinks_wait_for_an_io_node(tmp_path: Path) -> None:
@@ -384,9 +389,57 @@ def test_in_a_layer_of_several_half_done_unlinks_wait_for_an_io_node(tmp_path: P
         with data_server(tmp_path / "data", servers=2) as (_, server), Speaker(server.address) as node:
             if node.words(Kind.PENDING)["forget"]:
                 return
-            node.words(Kind.OPEN, words={"path": b"a", "create": True})
+            node.words(Kind.MAKE, words={"path": b"a", "mode": 0o100644})
             node.words(Kind.UNLINK, words={"path": b"a"})
     pytest.fail("nothing is pending after the restart")
+
+
+def test_an_open_file_outlives_its_name_until_the_last_io_node_has_closed_it(tmp_path: Path) -> None:
+    with (
+        data_server(tmp_path / "data") as (_, server),
+        Speaker(server.address) as node,
+        Speaker(server.address, name="ion1") as other,
+    ):
+        file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
+        assert other.ask(Kind.ATTACH, file=file).file == file
+        assert node.words(Kind.UNLINK, words={"path": b"a"}) == {"forget": []}
+        assert node.words(Kind.STAT, words={"at": file})["links"] == 0
+        assert node.words(Kind.CLOSED, words={"files": [[file, 1]]}) == {"forget": []}
+        assert node.words(Kind.PENDING) == {"forget": []}
+        assert other.words(Kind.CLOSED, words={"files": [[file, 1]]})["forget"][0][0] == file
+        assert other.ask(Kind.ATTACH, file=file).status == errno.ESTALE
+
+
+def test_an_answer_that_crosses_a_report_of_closed_files_keeps_the_file_open(node: Speaker) -> None:
+    file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
+    node.ask(Kind.OPEN, words={"path": b"a"})  # its answer arrives after the node has reported the first open
+    node.words(Kind.CLOSED, words={"files": [[file, 1]]})
+    assert node.words(Kind.UNLINK, words={"path": b"a"}) == {"forget": []}
+    assert node.words(Kind.CLOSED, words={"files": [[file, 1]]})["forget"][0][0] == file
+
+
+def test_after_a_restart_io_nodes_say_what_is_open_and_the_others_files_go(tmp_path: Path) -> None:
+    with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
+        files = [node.ask(Kind.OPEN, words={"path": path, "create": True}).file for path in (b"a", b"b")]
+        for path in (b"a", b"b"):
+            node.words(Kind.UNLINK, words={"path": path})
+    with data_server(tmp_path / "data", grace=0.0) as (_, server), Speaker(server.address) as node:
+        node.words(Kind.OPENED, words={"files": [[files[0], 1]]})
+        assert [file for file, _ in node.words(Kind.PENDING)["forget"]] == [files[1]]
+        assert node.ask(Kind.ATTACH, file=files[0]).status == 0
+
+
+def test_what_a_lost_io_node_had_open_goes_after_a_while(tmp_path: Path) -> None:
+    with (
+        data_server(tmp_path / "data", grace=0.05) as (_, server),
+        Speaker(server.address) as node,
+        Speaker(server.address, name="ion1") as other,
+    ):
+        file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
+        node.words(Kind.UNLINK, words={"path": b"a"})
+        node.close()
+        wait_until(lambda: other.words(Kind.PENDING)["forget"], "the file is still open")
+        assert other.ask(Kind.ATTACH, file=file).status == errno.ESTALE
 
 
 def test_a_killed_server_has_all_that_it_answered_for_and_an_ended_one_says_nothing(tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ The first write creates an object. `objects/ab/ab54…` holds bytes of the file 
 
 import errno
 import os
+import time
 from collections import OrderedDict
 from pathlib import Path
 
+from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
 from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
-from forebay.act.forward.net.payloads import ObjectSize
+from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
 
 MOST_OPEN = 512
+_NEVER_READ = 0
+"""The access time of a new object."""
 _MOST_GONE = 1 << 16
 """Removed files to remember, so that a late write does not create them again."""
 
@@ -54,7 +58,21 @@ class Objects:
         if handle is None:
             return ObjectSize(size=0, mtime=0, allocated=0)
         status = os.fstat(handle)
-        return ObjectSize(size=status.st_size, mtime=status.st_mtime_ns, allocated=status.st_blocks * 512)
+        return ObjectSize(
+            size=status.st_size,
+            mtime=status.st_mtime_ns,
+            atime=status.st_atime_ns if status.st_atime_ns > _NEVER_READ else 0,
+            allocated=status.st_blocks * 512,
+        )
+
+    def allocate(self, file: int, request: AllocateRequest) -> None:
+        """Allocate a range of the object, or make a hole in it, as `mode` says."""
+        handle = self._handle(file)
+        if handle is None:
+            if request.mode & PUNCH_HOLE:
+                return
+            handle = self._create(file)
+        allocate(handle, request.mode, request.offset, request.length)
 
     def forget(self, file: int) -> None:
         """Remove the object, if it exists, and refuse requests for it from now on."""
@@ -109,6 +127,7 @@ class Objects:
             self._tree.mkdir(place[:2])
             handle = self._tree.open_file(place, os.O_RDWR | os.O_CREAT)
         self._unsynced.add(place[:2])
+        os.utime(handle, ns=(_NEVER_READ, time.time_ns()))  # the next read counts, as with relatime
         return self._keep_open(file, handle)
 
     def _keep_open(self, file: int, handle: int) -> int:

@@ -15,14 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
+from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
-from forebay.act.forward.data.records import RecordTree
+from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
@@ -31,15 +34,23 @@ from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.payloads import FileStatus, Payload, space_of
+from forebay.act.forward.net.payloads import (
+    AllocateRequest,
+    FileStatus,
+    OpenFiles,
+    Payload,
+    read_request,
+    space_of,
+)
 from forebay.act.forward.net.wire import AGAIN, LONGEST, BadMessage, Bytes, Flag, Kind, Message, answer_header, pack
 from forebay.act.metrics import Sample
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 
 if TYPE_CHECKING:  # most servers emulate nothing, and start faster without numpy and numba
     from forebay.act.forward.data.emulation import Emulation
 
+GRACE = 15.0
 _MOST_SYNCING = 128
 _THREADS = 4
 _COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
@@ -52,13 +63,15 @@ class ServerSettings:
     """Server `index` of a layer of `servers`, with its objects in `folder`.
 
     The first server also keeps the names; `layout` is the default for new files (None: stripes of 1 MiB on every
-    server). A peer has `timeout` seconds to prove itself.
+    server). A peer has `timeout` seconds to prove itself. A removed file that was open at an I/O node exists for
+    `grace` seconds after the node is lost, so that its clients can continue at another one.
     """
 
     folder: Path
     address: Address
     key: bytes
     timeout: float = TIMEOUT
+    grace: float = GRACE
     index: int = 0
     servers: int = 1
     most_open: int = MOST_OPEN
@@ -81,6 +94,10 @@ class Server:
         self.counts: Counter[str] = Counter()
         self._syncing = 0
         self._closed = False
+        self._grace, self._graced = settings.grace, monotonic() + settings.grace
+        self._holders: dict[Connection, str] = {}
+        self._numbers = count()
+        self._checkpoint: asyncio.Future[None] | None = None
         self._waiting: set[Connection] = set()
         facts = {"index": settings.index, "servers": settings.servers}
         me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
@@ -121,8 +138,12 @@ class Server:
 
     def _open_names(self, settings: ServerSettings) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
-        names = Names(RecordTree(settings.folder), settings.servers, layout)
-        for file, _ in names.list_pending():
+        try:
+            convert_names(settings.folder)
+            names = Names(NameStore(settings.folder), settings.servers, layout)
+        except OSError as error:
+            raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
+        for file, _ in names.list_pending(known=True).forget:
             self._objects.forget(file)  # the next I/O node removes the other servers' objects
             if settings.servers == 1:
                 names.forget(file)
@@ -134,16 +155,66 @@ class Server:
             Kind.TRUNCATE: lambda message: objects.truncate(message.file, message.offset),
             Kind.FORGET: lambda message: objects.forget(message.file),
             Kind.SIZE: lambda message: objects.size(message.file),
+            Kind.ALLOCATE: self._allocate,
             Kind.FENCE: self._fence,
             Kind.STATFS: lambda _: space_of(os.statvfs(folder)),
         }
-        if self._names is not None:
-            plain |= dict.fromkeys(NAME_KINDS, self._names.answer)
+        handlers: dict[int, Callable[[Connection, Message], None]]
         handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}
+        if self._names is not None:
+            names: dict[int, Callable[[Message, str], Payload | None]] = dict.fromkeys(NAME_KINDS, self._names.answer)
+            names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
+            handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
+        if self._names is not None and not self._closed:
+            self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
+            del self._holders[connection]
+
+    # The names
+
+    def _answer_names(
+        self, handler: Callable[[Message, str], Payload | None], connection: Connection, message: Message
+    ) -> None:
+        holder = self._holder(connection)
+        self._answer(lambda request: handler(request, holder), connection, message)
+        if self._names is not None and self._checkpoint is None and self._names.needs_checkpoint():
+            self._checkpoint = self._loop.run_in_executor(self._threads, self._names.checkpoint)
+            self._checkpoint.add_done_callback(self._end_checkpoint)
+
+    def _end_checkpoint(self, _: asyncio.Future[None]) -> None:
+        self._checkpoint = None
+
+    def _list_pending(self, _: Message, __: str) -> Payload | None:
+        """The files to remove. After a start, I/O nodes and clients first have time to say what they have open."""
+        assert self._names is not None
+        return self._names.list_pending(known=monotonic() < self._graced)
+
+    def _holder(self, connection: Connection) -> str:
+        """The name under which files are open through a connection: an I/O node that connects again gets a new one."""
+        if connection not in self._holders:
+            self._holders[connection] = f"{connection.peer.name} {next(self._numbers)}"
+        return self._holders[connection]
+
+    def _note_open(self, message: Message, holder: str) -> Payload | None:
+        assert self._names is not None
+        return self._names.replace_files(holder, _read_files(message))
+
+    def _note_closed(self, message: Message, holder: str) -> Payload | None:
+        assert self._names is not None
+        return self._names.close_files(holder, _read_files(message))
+
+    def _drop_holder(self, holder: str) -> None:
+        """Forget what was open through a lost connection. I/O nodes find the files to remove in the pending list."""
+        if self._names is not None and not self._closed:
+            self._names.replace_files(holder, ())
+
+    def _allocate(self, message: Message) -> None:
+        request = read_request(message.kind, message.payload)
+        assert isinstance(request, AllocateRequest)
+        self._objects.allocate(message.file, request)
 
     # Requests
 
@@ -221,7 +292,7 @@ class Server:
     def _fsync(self, connection: Connection, message: Message) -> None:
         descriptors = self._objects.descriptors_to_sync(message.file)
         if self._names is not None:
-            descriptors += self._names.descriptors_to_sync(message.file)
+            descriptors += self._names.descriptors_to_sync()
         message.release()
         self._syncing += 1
         if self._syncing >= _MOST_SYNCING:
@@ -246,6 +317,12 @@ class Server:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._fenced.add(message.file)
         self.counts["fences"] += 1
+
+
+def _read_files(message: Message) -> list[tuple[int, int]]:
+    request = read_request(message.kind, message.payload)
+    assert isinstance(request, OpenFiles)
+    return request.files
 
 
 def run_server(settings: ServerSettings, metrics: str | None, ready: Ready) -> None:

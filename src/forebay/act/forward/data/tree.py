@@ -7,8 +7,8 @@ import errno
 import heapq
 import os
 import stat
-from collections.abc import Callable
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 
 from forebay.act.forward.net.payloads import ListPage
@@ -131,16 +131,28 @@ def spread_place(file: int) -> bytes:
     return name[:2] + b"/" + name
 
 
-def list_page(handle: int, after: bytes, most: int, is_folder: Callable[[os.DirEntry[str]], bool | None]) -> ListPage:
-    """List at most `most` names after `after`, without those whose `is_folder` is None; close the descriptor."""
+def list_page(handle: int, after: bytes, most: int) -> ListPage:
+    """List at most `most` names after `after`, with the type and the id of each; close the descriptor."""
     try:
         with os.scandir(handle) as entries:
-            kinds = ((os.fsencode(entry.name), is_folder(entry)) for entry in entries)
-            wanted = ((name, kind) for name, kind in kinds if kind is not None and name > after)
-            page = heapq.nsmallest(most + 1, wanted)
+            names = ((os.fsencode(entry.name), entry) for entry in entries)
+            page = heapq.nsmallest(
+                most + 1, ((name, entry) for name, entry in names if name > after), key=itemgetter(0)
+            )
+            listed = [(name, _type_of(entry), entry.inode()) for name, entry in page]
     finally:
         os.close(handle)
-    return ListPage(entries=page[:most], more=len(page) > most)
+    return ListPage(entries=listed[:most], more=len(listed) > most)
+
+
+def _type_of(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
+    return stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
 
 
 def read_at(handle: int, room: memoryview, offset: int) -> int:
