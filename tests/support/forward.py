@@ -17,9 +17,9 @@ from typing import Any, Self, TypeVar
 
 import pytest
 
+from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.records import RecordTree
 from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.admission import Listener
@@ -27,7 +27,16 @@ from forebay.act.forward.net.auth import Asker, Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.loop import new_loop
-from forebay.act.forward.net.payloads import FileStatus, ForgetList
+from forebay.act.forward.net.payloads import (
+    REQUESTS,
+    AllocateRequest,
+    AttributesRequest,
+    Caller,
+    FileStatus,
+    ForgetList,
+    OpenRequest,
+    PathRequest,
+)
 from forebay.act.forward.net.wire import (
     Flag,
     Kind,
@@ -291,15 +300,28 @@ class PretendNode:
             return 0, b"", 0, self._objects.write(file, message.offset, message.payload)
         if kind == Kind.TRUNCATE:
             self._objects.truncate(file, message.offset)
+            change = AttributesRequest(at=file, mtime_now=True, clear=bool(message.size))
+            self._names.answer(Message(Kind.SETATTR, payload=pack(change)))
+        elif kind == Kind.ALLOCATE:
+            self._objects.allocate(file, unpack_as(AllocateRequest, message.payload))
         elif kind == Kind.CLOSE:
             self.attached.discard(file)
         elif kind == Kind.STATFS:
             return 0, pack({"total": 5, "free": 4, "available": 3, "files": 2, "free_files": 1}), 0, 0
         elif kind != Kind.FSYNC:
-            return self._named(message)
+            answer = self._named(message)
+            if kind == Kind.OPEN and unpack_as(OpenRequest, message.payload).truncate:
+                self._objects.truncate(answer[2], 0)
+            return answer
         return 0, b"", 0, 0
 
     def _named(self, message: Message) -> tuple[int, bytes, int, int]:
+        if kind_needs_caller(message.kind):
+            shape = REQUESTS[message.kind]
+            request = unpack_as(shape, message.payload) if message.payload else shape()
+            assert isinstance(request, PathRequest)
+            request.caller = request.caller or Caller(0, 0)
+            message.payload = pack(request)
         answer = self._names.answer(message)
         if isinstance(answer, ForgetList):
             for gone, _ in answer.forget:
@@ -311,12 +333,17 @@ class PretendNode:
         file = answer.file or 0
         if message.kind in (Kind.OPEN, Kind.ATTACH):
             self.attached.add(file)
-        if message.kind == Kind.STAT and not answer.is_folder:
+        if message.kind in (Kind.STAT, Kind.SETATTR, Kind.LINK) and answer.has_bytes:
             found = self._objects.size(file)
             answer.size, answer.allocated = found.size, found.allocated
-            answer.mtime = found.mtime if found.mtime > answer.stamp else answer.mtime
+            answer.mtime = answer.time_of_change(found.mtime)
+            answer.atime = answer.time_of_access(found.atime)
             answer.ctime = max(answer.ctime, found.mtime)
         return 0, pack(answer), file, 0
+
+
+def kind_needs_caller(kind: int) -> bool:
+    return kind in REQUESTS and issubclass(REQUESTS[kind], PathRequest)
 
 
 class PretendLayer:
@@ -326,12 +353,24 @@ class PretendLayer:
         self.thread = LoopThread()
         (folder / "layer").mkdir()
         self.objects = Objects(folder / "layer" / "objects")
-        self.names = Names(RecordTree(folder / "layer"), 1, Layout(count=1))
+        self.names = Names(NameStore(folder / "layer"), 1, Layout(count=1))
         self.fenced: set[int] = set()
         self.addresses = [unix(folder, "ion0"), unix(folder, "ion1")]
         self.nodes = [
             self.thread.call(PretendNode, address, self.objects, self.names, self.fenced) for address in self.addresses
         ]
+
+    def remove_unnamed(self) -> None:
+        """Remove the files without a name, as if nobody had them open."""
+
+        def remove() -> None:
+            for node in self.nodes:
+                node.attached.clear()
+            for file, _ in self.names.replace_files("", ()).forget:
+                self.objects.forget(file)
+                self.names.forget(file)
+
+        self.thread.call(remove)
 
     def close(self) -> None:
         for node in self.nodes:

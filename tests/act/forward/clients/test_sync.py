@@ -137,7 +137,7 @@ def test_every_operation_on_names(client: Any) -> None:
     client.utime("/d/f", 1234)
     assert (client.stat("/d/f").mode & 0o777, client.stat("/d/f").mtime) == (0o600, 1234)
     client.rename("/d/f", "/g")
-    assert client.readdir("/") == [("d", True), ("g", False)]
+    assert [(entry.name, entry.is_folder) for entry in client.readdir("/")] == [("d", True), ("g", False)]
     client.unlink("/g")
     client.rmdir("/d")
     assert client.readdir() == []
@@ -148,7 +148,7 @@ def test_every_operation_on_names(client: Any) -> None:
 def test_names_that_are_no_text(client: Any) -> None:
     name = os.fsdecode(b"\xff\xfe")
     client.open(name, CREATE).close()
-    assert client.readdir("/") == [(name, False)]
+    assert [entry.name for entry in client.readdir("/")] == [name]
 
 
 def test_flags_are_those_of_the_system(client: Any) -> None:
@@ -223,7 +223,15 @@ def test_a_client_says_who_it_is(client: Any, pretend_layer: PretendLayer) -> No
     peer = pretend_layer.nodes[0].peers[0]
     told = dict(peer.facts)
     assert told.pop("session") > 0
-    assert told == {"application": "ior", "job": "77", "processes": 64, "host": "cn01", "uid": 1000}
+    assert told == {
+        "application": "ior",
+        "job": "77",
+        "processes": 64,
+        "host": "cn01",
+        "uid": 1000,
+        "gid": 0,
+        "groups": [],
+    }
 
 
 def test_who_one_is_comes_from_the_batch_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +291,7 @@ def test_nothing_is_lost_and_no_false_error_whatever_happens_to_a_request(
     with_mishap(Kind.CLOSE, file.close)
     with_mishap(Kind.MKDIR, client.mkdir, "/d")
     with_mishap(Kind.RENAME, client.rename, "/a", "/d/b")
-    assert [name for name, _ in with_mishap(Kind.READDIR, client.readdir, "/d")] == ["b"]
+    assert [entry.name for entry in with_mishap(Kind.READDIR, client.readdir, "/d")] == ["b"]
     with_mishap(Kind.LAYOUT, client.set_layout, "/d", Layout(count=1))
     with_mishap(Kind.UNLINK, client.unlink, "/d/b")
     with_mishap(Kind.RMDIR, client.rmdir, "/d")
@@ -397,15 +405,24 @@ def test_a_file_that_threads_share_is_closed_on_every_connection(pretend_layer: 
         assert len(client._idle) == 4
 
 
-def test_a_file_that_was_unlinked_since_is_stale_and_does_not_come_back(
+def test_a_file_that_was_unlinked_since_is_still_there_for_who_has_it_open(
     client: Any, pretend_layer: PretendLayer
 ) -> None:
     file = client.open("/a", CREATE)
     client.unlink("/a")
     client.open("/a", CREATE).close()  # another file of that name
     pretend_layer.nodes[0].attached.clear()
+    assert file.pwrite(b"late", 0) == 4
+    assert file.pread(9, 0) == b"late"
+    assert (file.stat().links, client.stat("/a").size) == (0, 0)
+
+
+def test_a_file_that_was_removed_is_stale_and_does_not_come_back(client: Any, pretend_layer: PretendLayer) -> None:
+    file = client.open("/a", CREATE)
+    client.unlink("/a")
+    pretend_layer.remove_unnamed()
     assert refusal(file.pwrite, b"late", 0) == errno.ESTALE
-    assert client.stat("/a").size == 0
+    assert client.readdir() == []
 
 
 def test_a_node_that_is_gone_is_replaced_by_the_next_of_the_list(made: Made, tmp_path: Path) -> None:
@@ -428,7 +445,7 @@ def test_a_node_that_never_answers_counts_as_gone(made: Made, pretend_layer: Pre
     client.open("/a", CREATE).close()
     pretend_layer.nodes[0].mishap = first(Kind.MKDIR, "silent")
     client.mkdir("/d")
-    assert client.readdir() == [("a", False), ("d", True)]
+    assert [(entry.name, entry.is_folder) for entry in client.readdir()] == [("a", False), ("d", True)]
 
 
 def test_a_node_that_talks_nonsense_counts_as_gone(made: Made, tmp_path: Path) -> None:
@@ -591,9 +608,9 @@ def test_waiting_grows_and_ends_with_the_patience() -> None:
 def test_a_request_that_must_not_be_done_twice_keeps_its_key_and_says_that_it_comes_again(
     troubles: list[int | None],
 ) -> None:
-    answers = [None if trouble is None else Message(Kind.MKDIR, status=trouble) for trouble in troubles]
-    script = Script(*answers, Message(Kind.MKDIR))
-    run(Operations(script, 60.0, now=lambda: 0.0).mkdir("/d"))
+    answers = [None if trouble is None else Message(Kind.RMDIR, status=trouble) for trouble in troubles]
+    script = Script(*answers, Message(Kind.RMDIR))
+    run(Operations(script, 60.0, now=lambda: 0.0).rmdir("/d"))
     asks = [unpack_as(dict[str, Any], payload) for payload in script.payloads]
     assert len(asks) == len(troubles) + 1
     assert len({words["key"] for words in asks}) == 1

@@ -9,9 +9,11 @@ import pytest
 
 from forebay.act.forward.net.auth import Denied
 from forebay.act.forward.net.wire import AGAIN, HEADER, LONGEST, MAGIC, VERSION, Flag, Kind, Message
+from forebay.act.forward.node.data_servers import DataServers
 from forebay.model.errors import UserError
 from support.forward import Speaker, unix
 from support.forward_nodes import STRIPE, Client, NodeThread, PretendServer, node_thread, raw
+from support.processes import wait_until
 
 SCHEDULERS = ("fifo", "sjf", "hbrr", "to-agg", "mlf", "wfq", "twins:window=200000", "twins-work-conserving")
 
@@ -143,10 +145,41 @@ def test_an_unlinked_file_leaves_no_object(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         node = thread.node(thread.serve(2))
         with thread.client(node) as client:
-            client.write(client.open(b"f"), 0, bytes(4 * STRIPE))
+            file = client.open(b"f")
+            client.write(file, 0, bytes(4 * STRIPE))
             assert objects(thread) == 2
+            assert client.ask(Kind.CLOSE, file=file).status == 0
             assert client.ask(Kind.UNLINK, words={"path": b"f", "key": 1, "again": False}).status == 0
-            thread.soon(lambda: objects(thread) == 0 and not list((tmp_path / "data0" / "unlinked").iterdir()))
+            thread.soon(lambda: objects(thread) == 0)
+            wait_until(lambda: client.ask(Kind.STAT, words={"at": file}).status == errno.ESTALE, "the file is known")
+
+
+def test_an_unlinked_file_that_is_open_is_there_until_it_is_closed(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        servers = thread.serve(2)
+        node, other = thread.node(servers), thread.node(servers, "ion1")
+        with thread.client(node) as client, thread.client(other) as remover:
+            file = client.open(b"f")
+            client.write(file, 0, bytes(4 * STRIPE))
+            assert remover.ask(Kind.UNLINK, words={"path": b"f", "key": 1, "again": False}).status == 0
+            assert client.read(file, 0, 4 * STRIPE).payload == bytes(4 * STRIPE)
+            assert client.words(Kind.STAT, words={"at": file})["links"] == 0
+            assert client.ask(Kind.CLOSE, file=file).status == 0
+            thread.soon(lambda: objects(thread) == 0)
+
+
+def test_a_full_server_gets_no_new_files_while_another_has_space(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(3))
+        backend = node.backend
+        assert isinstance(backend, DataServers)
+        with thread.client(node) as client:
+            backend._full = {0, 2}
+            for number in range(9):
+                words = {"path": b"%d" % number, "create": True}
+                assert client.words(Kind.OPEN, words=words)["layout"] == [1, STRIPE, 1]
+            backend._full = {0, 1, 2}
+            assert client.words(Kind.OPEN, words={"path": b"f", "create": True})["layout"][0] == 3
 
 
 def objects(thread: NodeThread) -> int:

@@ -1,6 +1,7 @@
 import errno
 import os
 import random
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,8 +67,9 @@ def test_names_are_those_of_the_mounted_folder(thread: NodeThread, client: Clien
     root = thread.folder / "root"
     assert client.ask(Kind.MKDIR, words={"path": b"d", "mode": 0o700}).status == 0
     client.write(client.open(b"d/f"), 0, b"abc")
-    assert client.words(Kind.READDIR, words={"path": b"", "after": b""}) == {"entries": [[b"d", True]], "more": False}
-    assert client.words(Kind.STAT, words={"path": b"d"})["folder"] is True
+    listed = {"entries": [[b"d", stat.S_IFDIR, (root / "d").stat().st_ino]], "more": False}
+    assert client.words(Kind.READDIR, words={"path": b"", "after": b""}) == listed
+    assert client.words(Kind.STAT, words={"path": b"d"})["mode"] == 0o40700
     assert client.words(Kind.STAT, words={"path": b"d/f"})["size"] == 3
     assert client.ask(Kind.RENAME, words={"path": b"d/f", "to": b"g"}).status == 0
     assert (root / "g").read_bytes() == b"abc"
@@ -95,23 +97,66 @@ def test_what_is_new_has_the_mode_that_was_asked_for(thread: NodeThread, client:
         os.umask(before)
     for path in (b"f0", b"d0"):
         assert client.ask(Kind.SETATTR, words={"path": path, "mode": 0o711, "mtime": 5 * 10**9}).status == 0
-        assert client.words(Kind.STAT, words={"path": path})["mode"] == 0o711
+        assert client.words(Kind.STAT, words={"path": path})["mode"] & 0o7777 == 0o711
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for others")
 def test_what_is_new_belongs_to_who_made_it(thread: NodeThread, client: Client) -> None:
     root = thread.folder / "root"
-    words = {"path": b"f", "create": True, "mode": 0o600, "uid": 4711, "gid": 4712}
-    found = client.words(Kind.OPEN, words=words)
-    assert (found["uid"], found["gid"], found["mode"]) == (4711, 4712, 0o600)
-    assert client.ask(Kind.MKDIR, words={"path": b"d", "mode": 0o2770, "uid": 4711, "gid": 4712}).status == 0
-    assert client.ask(Kind.MKDIR, words={"path": b"d/e", "mode": 0o700, "uid": 1, "gid": 1}).status == 0
+    root.chmod(0o777)
+    maker = {"caller": [4711, 4712, []]}
+    found = client.words(Kind.OPEN, words={"path": b"f", "create": True, "mode": 0o600, **maker})
+    assert (found["uid"], found["gid"], found["mode"]) == (4711, 4712, 0o100600)
+    assert client.ask(Kind.MKDIR, words={"path": b"d", "mode": 0o2777, **maker}).status == 0
+    assert client.ask(Kind.MKDIR, words={"path": b"d/e", "mode": 0o700, "caller": [1, 1, []]}).status == 0
     below = (root / "d/e").stat()
     assert (below.st_uid, below.st_gid, below.st_mode & 0o7777) == (1, 4712, 0o2700)
     assert client.ask(Kind.SETATTR, words={"path": b"f", "uid": 7}).status == 0
     assert ((root / "f").stat().st_uid, (root / "f").stat().st_gid) == (7, 4712)
     for owner in (-1, 2**32 - 1, "root", 1.5):
         assert client.ask(Kind.SETATTR, words={"path": b"f", "uid": owner}).status == errno.EINVAL
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for others")
+def test_the_kernel_checks_the_rights_of_who_asks(thread: NodeThread, client: Client) -> None:
+    root = thread.folder / "root"
+    (root / "private").mkdir(mode=0o700)
+    (root / "private/f").write_bytes(b"secret")
+    (root / "shared").write_bytes(b"abc")
+    (root / "shared").chmod(0o640)
+    os.chown(root / "shared", 0, 4712)
+
+    def status(kind: Kind, **words: object) -> int:
+        return client.ask(kind, words=words).status
+
+    for kind in (Kind.STAT, Kind.OPEN, Kind.UNLINK):
+        assert status(kind, path=b"private/f", caller=[4711, 1, [4712]]) == errno.EACCES
+    assert status(Kind.OPEN, path=b"shared", access=4, caller=[4711, 1, []]) == errno.EACCES
+    assert status(Kind.OPEN, path=b"shared", access=6, caller=[4711, 1, [4712]]) == errno.EACCES
+    assert status(Kind.OPEN, path=b"shared", access=4, caller=[4711, 1, [4712]]) == 0
+    assert status(Kind.SETATTR, path=b"shared", mode=0o666, caller=[4711, 1, [4712]]) == errno.EPERM
+    assert status(Kind.UNLINK, path=b"shared", caller=[4711, 1, []]) == errno.EACCES
+    assert status(Kind.OPEN, path=b"shared", access=6) == 0  # by root, also after others
+
+
+def test_links_pipes_and_attributes_are_those_of_the_mounted_folder(thread: NodeThread, client: Client) -> None:
+    root = thread.folder / "root"
+    client.write(client.open(b"f"), 0, b"abc")
+    assert client.words(Kind.MAKE, words={"path": b"s", "mode": 0o120777, "target": b"f"})["target"] == b"f"
+    assert client.words(Kind.LINK, words={"path": b"f", "to": b"g"})["links"] == 2
+    assert client.words(Kind.MAKE, words={"path": b"p", "mode": 0o010600})["mode"] == 0o010600
+    assert (root / "s").readlink() == Path("f")
+    assert (root / "g").samefile(root / "f")
+    assert (root / "p").is_fifo()
+    assert client.ask(Kind.SETXATTR, words={"path": b"f", "name": b"user.a", "value": b"1"}).status == 0
+    assert os.getxattr(root / "f", "user.a") == b"1"
+    assert client.words(Kind.GETXATTR, words={"path": b"g"})["names"] == [b"user.a"]
+    assert (
+        client.ask(Kind.SETXATTR, words={"path": b"f", "name": b"trusted.a", "value": b"1"}).status == errno.EOPNOTSUPP
+    )
+    assert client.ask(Kind.RENAME, words={"path": b"f", "to": b"p", "keep": True}).status == errno.EEXIST
+    assert client.ask(Kind.RENAME, words={"path": b"f", "to": b"p", "exchange": True}).status == 0
+    assert (root / "f").is_fifo()
 
 
 def test_a_file_that_must_be_new_is(client: Client) -> None:

@@ -8,13 +8,14 @@ async with AsyncClient([parse_address("unix:/run/ion0")], key) as layer:
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import NOBODY, Async, Handle, OpenFile, Operations, Owner, PathLike, Request
+from forebay.act.forward.clients.operations import Async, Handle, OpenFile, Operations, Request, Where
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
 from forebay.act.forward.net.auth import Credentials
@@ -43,16 +44,14 @@ class AsyncClient(Operations, AbstractAsyncContextManager["AsyncClient"]):
         self._users: Counter[int] = Counter()  # of each open file
         self._lock = nullcontext()  # for one loop only
 
-    async def open(
-        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> AsyncFile:
-        return AsyncFile(self, await self.open_handle(path, flags, mode, layout=layout, owner=owner))
+    async def open(self, path: Where, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> AsyncFile:
+        return AsyncFile(self, await self.open_handle(path, flags, mode, layout=layout))
 
-    async def truncate(self, where: PathLike | Handle, size: int) -> None:
+    async def truncate(self, where: Where | Handle, size: int, *, clear: bool = False) -> None:
         if isinstance(where, Handle):
-            await super().truncate(where, size)
+            await super().truncate(where, size, clear=clear)
         else:
-            async with await self.open(where) as file:
+            async with await self.open(where, os.O_WRONLY) as file:
                 await file.truncate(size)
 
     async def close(self) -> None:

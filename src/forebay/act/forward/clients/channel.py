@@ -21,17 +21,20 @@ from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 
 _CONNECT_TIMEOUT = 5.0
 _LONGEST = 200
+_MOST_GROUPS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What the history records about a client: application, job, number of processes, host and user."""
+    """What an I/O node and the history know about a client: application, job, number of processes, host and user."""
 
     application: str
     job: str = ""
     processes: int = 1
     host: str = ""
     uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
 
     def peer(self, session: int) -> Peer:
         values = asdict(self).items()
@@ -48,6 +51,8 @@ def identify(application: str = "", job: str = "", processes: int = 0) -> Identi
         processes=processes or (int(tasks) if tasks.isascii() and tasks.isdigit() and int(tasks) > 0 else 1),
         host=socket.gethostname(),
         uid=os.getuid(),
+        gid=os.getgid(),
+        groups=tuple(os.getgroups()[:_MOST_GROUPS]),
     )
 
 

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from forebay.act.forward.net import payloads
-from forebay.act.forward.net.payloads import layout_fields, read_layout
+from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
 from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
@@ -38,11 +38,11 @@ Async = Coroutine[Any, Any, T]
 Buffer = Any
 """Anything with the buffer protocol."""
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Owner = tuple[int | None, int | None]
-"""A user and a group; None stands for the user who mounts the layer."""
-NOBODY: Owner = None, None
 _SOONEST, _LATEST = 0.05, 1.0
 _MOST_ATTACHES = 8
+_EXECUTE, _SEARCH = 0x20, 1
+"""The flag with which the kernel opens a program: it needs no permission to read."""
+_ACCESS = {os.O_RDONLY: 4, os.O_WRONLY: 2, os.O_RDWR: 6, os.O_ACCMODE: 6}
 
 
 class Lost(ForebayError):
@@ -55,6 +55,17 @@ class Handle:
 
     file: int
     layout: Layout
+
+
+class Place(NamedTuple):
+    """A name in a folder that is known by its id, or without a name the file with this id."""
+
+    at: int
+    name: bytes = b""
+
+
+Where = PathLike | Place
+"""A file by its path, or by its folder and its name."""
 
 
 class Request:
@@ -102,14 +113,23 @@ class Channel(Protocol):
 
 
 class Entry(NamedTuple):
-    """A name in a folder."""
+    """A name in a folder; the `mode` includes the type. The id is 0 if it is unknown."""
 
     name: str
-    is_folder: bool
+    mode: int
+    file: int = 0
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
 
 
 class Operations:
-    """The operations; `patience` is in seconds, and `now` is a monotonic clock in seconds."""
+    """The operations; `patience` is in seconds, and `now` is a monotonic clock in seconds.
+
+    The `caller` is the user for whom a mount makes a request; by default, the client's own user. An I/O node believes
+    it only if the client may speak for others.
+    """
 
     def __init__(self, channel: Channel, patience: float, now: Callable[[], float] = monotonic) -> None:
         self._channel, self._patience, self._now = channel, patience, now
@@ -117,25 +137,43 @@ class Operations:
     # Open files
 
     async def open_handle(
-        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
+        self,
+        path: Where,
+        flags: int = 0,
+        mode: int = 0o644,
+        *,
+        layout: Layout | None = None,
+        caller: Caller | None = None,
     ) -> Handle:
-        """Open a file; of the `flags` of os.open, O_CREAT, O_EXCL and O_TRUNC count. A new file gets `layout`, or its
-        folder's."""
+        """Open a file; of the `flags` of os.open, the access mode, O_CREAT, O_EXCL and O_TRUNC count. A new file gets
+        `layout`, or its folder's. A file that is opened to read can also be written if its mode allows it."""
+        return (await self.open_status(path, flags, mode, layout=layout, caller=caller))[0]
+
+    async def open_status(
+        self,
+        path: Where,
+        flags: int = 0,
+        mode: int = 0o644,
+        *,
+        layout: Layout | None = None,
+        caller: Caller | None = None,
+    ) -> tuple[Handle, payloads.FileStatus]:
+        """Open a file as `open_handle` does, and return also its status; its size is known only if it is new."""
+        at, name = _place(path)
         content = payloads.OpenRequest(
-            path=wire_path(path),
+            at=at,
+            path=name,
+            caller=caller,
             create=bool(flags & os.O_CREAT),
             exclusive=bool(flags & os.O_CREAT and flags & os.O_EXCL),
+            truncate=bool(flags & os.O_TRUNC),
+            access=_SEARCH if flags & _EXECUTE else _ACCESS[flags & os.O_ACCMODE],
             mode=mode,
             layout=None if layout is None else layout_fields(layout),
-            uid=owner[0],
-            gid=owner[1],
         )
         answer = await self._ask(Kind.OPEN, content=content)
         status = _read(payloads.FileStatus, answer)
-        handle = Handle(file=answer.file, layout=status.layout)
-        if flags & os.O_TRUNC and not status.created:
-            await self.truncate(handle, 0)
-        return handle
+        return Handle(file=answer.file, layout=status.layout), status
 
     async def pread(self, handle: Handle, size: int, offset: int) -> bytes:
         """Read `size` bytes; fewer only at the end of the file."""
@@ -171,93 +209,150 @@ class Operations:
             done += len(part)
         return size
 
-    async def truncate(self, handle: Handle, size: int) -> None:
-        """Cut or extend the file to exactly `size` bytes."""
+    async def truncate(self, handle: Handle, size: int, *, clear: bool = False) -> None:
+        """Cut or extend the file to exactly `size` bytes; `clear` also clears its set-id bits."""
         _check(size, 0, errno.EFBIG)
-        await self._ask(Kind.TRUNCATE, handle, offset=size)
+        await self._ask(Kind.TRUNCATE, handle, offset=size, size=int(clear))
+
+    async def allocate(self, handle: Handle, offset: int, length: int, mode: int = 0) -> None:
+        """Allocate a range of bytes, or make a hole; `mode` is that of fallocate(2)."""
+        if offset < 0 or length <= 0:
+            raise OSError(errno.EINVAL, "the range must not be empty")
+        _check(offset, length, errno.EFBIG)
+        content = payloads.AllocateRequest(offset=offset, length=length, mode=mode)
+        await self._ask(Kind.ALLOCATE, handle, content=content)
 
     async def fsync(self, handle: Handle) -> None:
         """Put everything written before, and the name of the file, on the disks of the servers."""
         await self._ask(Kind.FSYNC, handle)
 
+    async def sync_names(self) -> None:
+        """Put all names on the disk of the server that keeps them."""
+        await self._ask(Kind.FSYNC, file=ROOT)
+
     # Open files, or paths
 
-    async def stat(self, where: PathLike | Handle) -> payloads.FileStatus:
-        """The status of a file or folder; its mode includes its type."""
-        if isinstance(where, Handle):
-            answer = await self._ask(Kind.STAT, where)
-        else:
-            answer = await self._ask(Kind.STAT, content=payloads.PathRequest(path=wire_path(where)))
-        status = _read(payloads.FileStatus, answer)
-        status.mode |= stat.S_IFDIR if status.is_folder else stat.S_IFREG
-        return status
+    async def stat(self, where: Where | Handle, *, caller: Caller | None = None) -> payloads.FileStatus:
+        """The status of a file or folder; of a symbolic link, that of the link itself."""
+        return await self._ask_status(Kind.STAT, where, payloads.PathRequest(caller=caller))
 
-    async def chmod(self, where: PathLike | Handle, mode: int) -> None:
-        await self._set_attributes(where, payloads.AttributesRequest(mode=mode))
+    async def set_attributes(self, where: Where | Handle, content: payloads.AttributesRequest) -> payloads.FileStatus:
+        """Change what `content` says, except where; return the new status."""
+        return await self._ask_status(Kind.SETATTR, where, content)
 
-    async def chown(self, where: PathLike | Handle, uid: int | None, gid: int | None) -> None:
+    async def chmod(self, where: Where | Handle, mode: int) -> None:
+        await self.set_attributes(where, payloads.AttributesRequest(mode=mode))
+
+    async def chown(self, where: Where | Handle, uid: int | None, gid: int | None) -> None:
         """Change the owner; None keeps the user or the group."""
-        await self._set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
+        await self.set_attributes(where, payloads.AttributesRequest(uid=uid, gid=gid))
 
-    async def utime(self, where: PathLike | Handle, mtime: int) -> None:
-        """Set the time of the last change, in nanoseconds since 1970."""
-        await self._set_attributes(where, payloads.AttributesRequest(mtime=mtime))
+    async def utime(self, where: Where | Handle, mtime: int | None, atime: int | None = None) -> None:
+        """Set the times of the last change and the last read, in nanoseconds since 1970; None keeps a time."""
+        await self.set_attributes(where, payloads.AttributesRequest(mtime=mtime, atime=atime))
 
-    async def _set_attributes(self, where: PathLike | Handle, content: payloads.AttributesRequest) -> None:
-        handle = where if isinstance(where, Handle) else None
-        content.path = None if isinstance(where, Handle) else wire_path(where)
-        await self._ask(Kind.SETATTR, handle, content=content)
+    async def getxattr(self, where: Where, name: bytes, *, caller: Caller | None = None) -> bytes:
+        content = payloads.AttributeRequest(name=name, caller=caller)
+        return _read(payloads.AttributeValues, await self._ask_about(Kind.GETXATTR, where, content)).value
+
+    async def listxattr(self, where: Where, *, caller: Caller | None = None) -> list[bytes]:
+        content = payloads.AttributeRequest(caller=caller)
+        return _read(payloads.AttributeValues, await self._ask_about(Kind.GETXATTR, where, content)).names
+
+    async def setxattr(
+        self, where: Where, name: bytes, value: bytes | None, flags: int = 0, *, caller: Caller | None = None
+    ) -> None:
+        """Set an extended attribute, or remove it if there is no value; `flags` are those of os.setxattr."""
+        content = payloads.SetAttributeRequest(
+            path=b"",
+            name=name,
+            value=value,
+            create=bool(flags & os.XATTR_CREATE),
+            replace=bool(flags & os.XATTR_REPLACE),
+            caller=caller,
+        )
+        await self._ask_about(Kind.SETXATTR, where, content)
 
     # Names
 
-    async def unlink(self, path: PathLike) -> None:
-        await self._ask(Kind.UNLINK, content=payloads.OnceRequest(path=wire_path(path)))
+    async def unlink(self, path: Where, *, caller: Caller | None = None) -> None:
+        await self._ask_about(Kind.UNLINK, path, payloads.OnceRequest(caller=caller))
 
-    async def rename(self, path: PathLike, to: PathLike) -> None:
-        """Rename a file or folder; a file with the new name is unlinked."""
-        content = payloads.RenameRequest(path=wire_path(path), to=wire_path(to))
-        await self._ask(Kind.RENAME, content=content)
+    async def rename(
+        self, path: Where, to: Where, *, exchange: bool = False, keep: bool = False, caller: Caller | None = None
+    ) -> None:
+        """Rename a file or folder; a file with the new name is unlinked, unless `keep` forbids it or `exchange` swaps
+        both."""
+        to_at, name = _place(to)
+        content = payloads.RenameRequest(to_at=to_at, to=name, exchange=exchange, keep=keep, caller=caller)
+        await self._ask_about(Kind.RENAME, path, content)
+
+    async def link(self, where: Where, to: Where, *, caller: Caller | None = None) -> payloads.FileStatus:
+        """Give a file another name."""
+        to_at, name = _place(to)
+        return await self._ask_status(Kind.LINK, where, payloads.LinkRequest(to_at=to_at, to=name, caller=caller))
+
+    async def symlink(self, target: str | bytes, path: Where, *, caller: Caller | None = None) -> payloads.FileStatus:
+        """Create a symbolic link. The layer does not follow it; a program's kernel does."""
+        content = payloads.MakeRequest(mode=stat.S_IFLNK | 0o777, target=os.fsencode(target), caller=caller)
+        return await self._ask_status(Kind.MAKE, path, content)
+
+    async def mknod(
+        self, path: Where, mode: int, device: int = 0, *, caller: Caller | None = None
+    ) -> payloads.FileStatus:
+        """Create a file, a pipe, a socket or a device, as the type in the mode says."""
+        content = payloads.MakeRequest(mode=mode, device=device, caller=caller)
+        return await self._ask_status(Kind.MAKE, path, content)
+
+    async def readlink(self, path: Where) -> bytes:
+        target = (await self.stat(path)).target
+        if target is None:
+            raise OSError(errno.EINVAL, "not a symbolic link")
+        return target
 
     async def mkdir(
-        self, path: PathLike, mode: int = 0o755, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> None:
+        self, path: Where, mode: int = 0o755, *, layout: Layout | None = None, caller: Caller | None = None
+    ) -> payloads.FileStatus:
         """Create a folder, whose new files get `layout`, or else the layout of its parent."""
-        content = payloads.MkdirRequest(
-            path=wire_path(path),
-            mode=mode,
-            layout=None if layout is None else layout_fields(layout),
-            uid=owner[0],
-            gid=owner[1],
-        )
-        await self._ask(Kind.MKDIR, content=content)
+        fields = None if layout is None else layout_fields(layout)
+        return await self._ask_status(Kind.MKDIR, path, payloads.MkdirRequest(mode=mode, layout=fields, caller=caller))
 
-    async def rmdir(self, path: PathLike) -> None:
-        await self._ask(Kind.RMDIR, content=payloads.OnceRequest(path=wire_path(path)))
+    async def rmdir(self, path: Where, *, caller: Caller | None = None) -> None:
+        await self._ask_about(Kind.RMDIR, path, payloads.OnceRequest(caller=caller))
 
-    async def readdir(self, path: PathLike = "/") -> list[Entry]:
+    async def readdir(self, path: Where = "/", *, caller: Caller | None = None) -> list[Entry]:
         """List a folder by the bytes of the names, without '.' and '..'."""
         entries: list[Entry] = []
         after, more = b"", True
         while more:
-            content = payloads.ListRequest(path=wire_path(path), after=after)
-            page = _read(payloads.ListPage, await self._ask(Kind.READDIR, content=content))
-            entries += (Entry(os.fsdecode(name), folder) for name, folder in page.entries)
+            content = payloads.ListRequest(after=after, caller=caller)
+            page = _read(payloads.ListPage, await self._ask_about(Kind.READDIR, path, content))
+            entries += (Entry(os.fsdecode(name), mode, file) for name, mode, file in page.entries)
             after, more = page.entries[-1][0] if page.entries else b"", page.more
         return entries
 
-    async def layout(self, path: PathLike) -> Layout:
+    async def layout(self, path: Where) -> Layout:
         """The layout of a file, or the one that new files in a folder get."""
-        answer = await self._ask(Kind.LAYOUT, content=payloads.LayoutRequest(path=wire_path(path)))
+        answer = await self._ask_about(Kind.LAYOUT, path, payloads.LayoutRequest())
         return read_layout(_read(payloads.LayoutAnswer, answer).layout)
 
-    async def set_layout(self, path: PathLike, layout: Layout) -> None:
+    async def set_layout(self, path: Where, layout: Layout, *, caller: Caller | None = None) -> None:
         """Set the layout that new files and folders in this folder get."""
-        content = payloads.LayoutRequest(path=wire_path(path), layout=layout_fields(layout))
-        await self._ask(Kind.LAYOUT, content=content)
+        content = payloads.LayoutRequest(layout=layout_fields(layout), caller=caller)
+        await self._ask_about(Kind.LAYOUT, path, content)
 
     async def statfs(self) -> payloads.Space:
         """The total space of all data servers."""
         return _read(payloads.Space, await self._ask(Kind.STATFS))
+
+    async def _ask_status(
+        self, kind: Kind, where: Where | Handle, content: payloads.PathRequest
+    ) -> payloads.FileStatus:
+        return _read(payloads.FileStatus, await self._ask_about(kind, where, content))
+
+    async def _ask_about(self, kind: Kind, where: Where | Handle, content: payloads.PathRequest) -> Message:
+        content.at, content.path = (where.file, b"") if isinstance(where, Handle) else _place(where)
+        return await self._ask(kind, where if isinstance(where, Handle) else None, content=content)
 
     async def _ask(self, kind: Kind, handle: Handle | None = None, **fields: Any) -> Message:
         """Repeat a request until it has an answer; `fields` are those of `Request`. Raises errors as OSError."""
@@ -322,7 +417,9 @@ class OpenFile(Generic[C]):
     pwrite = _of_file(Operations.pwrite)
     fsync = _of_file(Operations.fsync)
     truncate = _of_file(Operations.truncate)
+    allocate = _of_file(Operations.allocate)
     stat = _of_file(Operations.stat)
+    set_attributes = _of_file(Operations.set_attributes)
     chmod = _of_file(Operations.chmod)
     chown = _of_file(Operations.chown)
     utime = _of_file(Operations.utime)
@@ -339,6 +436,10 @@ class OpenFile(Generic[C]):
             if is_last:
                 del users[self.id]
             return is_last
+
+
+def _place(where: Where) -> tuple[int, bytes]:
+    return where if isinstance(where, Place) else (ROOT, wire_path(where))
 
 
 def wire_path(path: PathLike) -> bytes:

@@ -25,10 +25,11 @@ from time import sleep
 from typing import Any, Concatenate
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import NOBODY, Async, OpenFile, Operations, Owner, P, PathLike, Request, T
+from forebay.act.forward.clients.operations import Async, OpenFile, Operations, P, Request, T, Where
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key
+from forebay.act.forward.net.payloads import Caller, FileStatus
 from forebay.act.forward.net.wire import HEADER, LONGEST, MAGIC, VERSION, BadMessage, Bytes, Flag, Message
 from forebay.model.layout import Layout
 
@@ -91,17 +92,37 @@ class Client(AbstractContextManager["Client"]):
     chown = _by_path(Operations.chown)
     utime = _by_path(Operations.utime)
     statfs = _by_path(Operations.statfs)
-    _open_handle = _by_path(Operations.open_handle)
+    set_attributes = _by_path(Operations.set_attributes)
+    getxattr = _by_path(Operations.getxattr)
+    setxattr = _by_path(Operations.setxattr)
+    listxattr = _by_path(Operations.listxattr)
+    link = _by_path(Operations.link)
+    symlink = _by_path(Operations.symlink)
+    readlink = _by_path(Operations.readlink)
+    mknod = _by_path(Operations.mknod)
+    sync_names = _by_path(Operations.sync_names)
+    _open_status = _by_path(Operations.open_status)
 
-    def open(
-        self, path: PathLike, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None, owner: Owner = NOBODY
-    ) -> File:
+    def open(self, path: Where, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> File:
         """Open a file; see `Operations.open_handle`."""
-        return File(self, self._open_handle(path, flags, mode, layout=layout, owner=owner))
+        return self.open_status(path, flags, mode, layout=layout)[0]
 
-    def truncate(self, path: PathLike, size: int) -> None:
+    def open_status(
+        self,
+        path: Where,
+        flags: int = 0,
+        mode: int = 0o644,
+        *,
+        layout: Layout | None = None,
+        caller: Caller | None = None,
+    ) -> tuple[File, FileStatus]:
+        """Open a file, and return also its status; see `Operations.open_status`."""
+        handle, status = self._open_status(path, flags, mode, layout=layout, caller=caller)
+        return File(self, handle), status
+
+    def truncate(self, path: Where, size: int) -> None:
         """Cut or extend a file to exactly `size` bytes."""
-        with self.open(path) as file:
+        with self.open(path, os.O_WRONLY) as file:
             file.truncate(size)
 
     def close(self) -> None:

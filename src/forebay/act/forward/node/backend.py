@@ -12,11 +12,15 @@ from forebay.model.layout import Layout
 
 
 class Answer(NamedTuple):
-    """The answer to a client; `opened` is the layout of the file, if the request opened one."""
+    """The answer to a client; `opened` is the layout of the file, if the request opened one.
+
+    The client may then read the file (4), write it (2), or both.
+    """
 
     payload: bytes = b""
     file: int = 0
     opened: Layout | None = None
+    access: int = 6
 
 
 class Backend(Servers, Protocol):
@@ -46,6 +50,10 @@ class Backend(Servers, Protocol):
     @abstractmethod
     def close_file(self, file: NodeFile) -> None:
         """Close a file that no client of this node has open any more."""
+
+    def keep_for_return(self, file: int) -> None:  # noqa: ARG002
+        """Keep a file as it is for a while, though it may lose its last name: a lost client may come back for it."""
+        return
 
     @abstractmethod
     async def file_size(self, file: NodeFile, session: int) -> int: ...

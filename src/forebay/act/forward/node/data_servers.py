@@ -2,10 +2,14 @@
 
 import asyncio
 import errno
+import itertools
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
+from forebay.act.forward.data.system_calls import check_allocation
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Peer
@@ -19,6 +23,14 @@ from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, s
 from forebay.model.layout import Layout
 
 _KEPT_BUFFERS = 128 << 20
+_FULL = 1 << 20
+"""A server with less space, in bytes, gets no new files if others have more."""
+_SOON = 0.25
+"""Seconds between reports of closed files."""
+_SELDOM = 20
+"""Reports between looks at the servers' space."""
+_RETURN = 10.0
+"""Seconds for which a lost client's files stay open, so that it can continue at another I/O node."""
 PendingReply = Coroutine[Any, Any, Message]
 
 
@@ -56,6 +68,10 @@ class DataServers(Backend):
             ServerLink(number, address, credentials, buffers, self.count) for number, address in enumerate(addresses)
         ]
         self._layouts: dict[int, Layout] = {}  # of files that are open here
+        self._opens: Counter[int] = Counter()  # of each file that is open here
+        self._closed: dict[int, int] = {}  # opens that have ended, and that the server of the names does not know yet
+        self._kept: dict[int, float] = {}  # until when files of lost clients stay open
+        self._full: set[int] = set()
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,12 +79,15 @@ class DataServers(Backend):
         def on_change(server: int, up: bool) -> None:
             self.up[server] = up
             (dispatch.unpark if up else dispatch.park)(server)
+            if up and not server:
+                self._start_task(self._report_open_files())
             if up and all(self.up):
                 self._start_task(self._remove_pending())
 
         for link in self.links:
             link.dispatch, link.changed = dispatch, on_change
             self._start_task(link.keep_connected())
+        self._start_task(self._keep_house())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -103,6 +122,10 @@ class DataServers(Backend):
     def close_file(self, file: NodeFile) -> None:
         assert isinstance(file, StripedFile)
         self._layouts.pop(file.file, None)
+        self._note_closed(file.file)
+
+    def keep_for_return(self, file: int) -> None:
+        self._kept[file] = monotonic() + _RETURN
 
     async def file_size(self, file: NodeFile, session: int) -> int:
         assert isinstance(file, StripedFile)
@@ -116,49 +139,78 @@ class DataServers(Backend):
     async def do_other(self, message: Message, _: Payload | None) -> Answer:
         return Answer(bytes((await self._ask_names(message)).payload))
 
-    async def do_open(self, message: Message, _: Payload | None) -> Answer:
-        reply = await self._ask_names(message)
-        return Answer(bytes(reply.payload), reply.file, _read_status(reply).layout)
+    async def do_open(self, message: Message, request: payloads.OpenRequest) -> Answer:
+        if request.create and self._full:
+            request.full = sorted(self._full)
+            message.payload = pack(request)
+        status = await self._open(message)
+        file, layout = status.file or 0, status.layout
+        if request.truncate and not status.created:
+            try:
+                await self._truncate(message, file, layout, 0, clear=bool(request.caller and request.caller.uid))
+            except BaseException:
+                self._note_closed(file)
+                raise
+        return Answer(pack(status), file, layout, status.access)
 
-    do_attach = do_open
+    async def do_attach(self, message: Message, _: payloads.PathRequest) -> Answer:
+        status = await self._open(message)
+        return Answer(pack(status), status.file or 0, status.layout, status.access)
 
     async def do_stat(self, message: Message, _: Payload | None) -> Answer:
         status = _read_status(await self._ask_names(message))
-        if not status.is_folder:
-            objects = await self._measure(status.file or 0, status.layout, message.session)
-            status.size, status.allocated = objects.size, objects.allocated
-            status.mtime = status.time_of_change(objects.mtime)
-            status.ctime = max(status.ctime, objects.mtime)
+        await self._add_sizes(status, message.session)
         return Answer(pack(status), status.file or 0)
 
-    async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> None:
-        if request.mtime is not None:
-            path = b"" if request.path is None else pack(payloads.PathRequest(path=request.path))
-            status = _read_status(await self._ask(0, Kind.STAT, message, payload=path))
-            if not status.is_folder:
-                request.stamp = (await self._measure(status.file or 0, status.layout, message.session)).mtime
-        await self._ask(0, Kind.SETATTR, message, payload=pack(request))
+    do_make = do_link = do_stat
+
+    async def do_mkdir(self, message: Message, _: Payload | None) -> Answer:
+        status = _read_status(await self._ask_names(message))
+        return Answer(pack(status), status.file or 0)
+
+    async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> Answer:
+        if request.mtime is not None or request.atime is not None or request.mtime_now or request.atime_now:
+            place = payloads.PathRequest(at=request.at, path=request.path, caller=request.caller)
+            status = _read_status(await self._ask(0, Kind.STAT, message, payload=pack(place)))
+            if status.has_bytes:
+                objects = await self._measure(status.file or 0, status.layout, message.session)
+                request.stamp, request.read_stamp = objects.mtime, objects.atime
+        status = _read_status(await self._ask(0, Kind.SETATTR, message, payload=pack(request)))
+        await self._add_sizes(status, message.session)
+        return Answer(pack(status), status.file or 0)
 
     async def do_truncate(self, message: Message, _: None) -> None:
         layout = await self._layout_of(message)
+        await self._truncate(message, message.file, layout, message.offset, clear=bool(message.size))
+
+    async def do_allocate(self, message: Message, request: payloads.AllocateRequest) -> None:
+        layout, begin, end = await self._layout_of(message), request.offset, request.offset + request.length
+        check_allocation(request.mode)
+        ranges = zip(servers_of(layout, self.count), shares(layout, begin), shares(layout, end), strict=True)
         await _gather(
-            self._ask(server, Kind.TRUNCATE, message, offset=share)
-            for server, share in zip(servers_of(layout, self.count), shares(layout, message.offset), strict=True)
+            self._ask(
+                server,
+                Kind.ALLOCATE,
+                message,
+                payload=pack(payloads.AllocateRequest(offset=first, length=last - first, mode=request.mode)),
+            )
+            for server, first, last in ranges
+            if last > first
         )
 
     async def do_fsync(self, message: Message, _: None) -> None:
-        servers = {0, *servers_of(await self._layout_of(message), self.count)}  # the first has the file's name
+        servers = {0}  # it has the file's name, and all others
+        if message.file != payloads.ROOT:
+            servers.update(servers_of(await self._layout_of(message), self.count))
         await _gather(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
     async def do_unlink(self, message: Message, _: Payload) -> None:
-        for file, layout in unpack_as(payloads.ForgetList, (await self._ask_names(message)).payload).forget:
-            self._start_task(self._remove_objects(file, read_layout(layout)))
+        self._remove_all(await self._ask_names(message))
 
     do_rename = do_unlink
 
     async def do_statfs(self, message: Message, _: None) -> Answer:
-        replies = await _gather(self._ask(server, Kind.STATFS, message) for server in range(self.count))
-        spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
+        spaces = await self._measure_space(message)
         fields = payloads.Space.__struct_fields__
         return Answer(pack({name: sum(getattr(space, name) for space in spaces) for name in fields}))
 
@@ -166,7 +218,48 @@ class DataServers(Backend):
 
     async def _layout_of(self, message: Message) -> Layout:
         known = self._layouts.get(message.file)
-        return known or _read_status(await self._ask(0, Kind.ATTACH, message)).layout
+        return known or _read_status(await self._ask(0, Kind.STAT, message)).layout
+
+    async def _open(self, message: Message) -> payloads.FileStatus:
+        status = _read_status(await self._ask_names(message))
+        file = status.file or 0
+        self._opens[file] += 1 + self._closed.pop(file, 0)
+        return status
+
+    def _note_closed(self, file: int) -> None:
+        """Tell the server of the names soon that one open of a file that is not open here has ended."""
+        if file not in self._layouts:
+            self._closed[file] = self._opens.pop(file, 0) + self._closed.get(file, 0)
+
+    async def _truncate(self, message: Message, file: int, layout: Layout, size: int, *, clear: bool) -> None:
+        """Cut or extend a file to `size` bytes, and note that it has changed, even if no object has."""
+        of = Message(Kind.TRUNCATE, file=file, session=message.session)
+        change = payloads.AttributesRequest(at=file, mtime_now=True, clear=clear)
+        await _gather(
+            (
+                *(
+                    self._ask(server, Kind.TRUNCATE, of, offset=share)
+                    for server, share in zip(servers_of(layout, self.count), shares(layout, size), strict=True)
+                ),
+                self._ask(0, Kind.SETATTR, Message(Kind.SETATTR, session=message.session), payload=pack(change)),
+            )
+        )
+
+    async def _add_sizes(self, status: payloads.FileStatus, session: int) -> None:
+        """Complete the status of a file by what the servers know that have its bytes."""
+        if status.has_bytes and not status.created:
+            objects = await self._measure(status.file or 0, status.layout, session)
+            status.size, status.allocated = objects.size, objects.allocated
+            status.mtime = status.time_of_change(objects.mtime)
+            status.atime = status.time_of_access(objects.atime)
+            status.ctime = max(status.ctime, objects.mtime)
+
+    async def _measure_space(self, of: Message) -> list[payloads.Space]:
+        """Ask all servers for their space, and note which of them are full."""
+        replies = await _gather(self._ask(server, Kind.STATFS, of) for server in range(self.count))
+        spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
+        self._full = {server for server, space in enumerate(spaces) if space.available < _FULL}
+        return spaces
 
     def _ask_names(self, message: Message) -> PendingReply:
         return self._ask(0, message.kind, message, message.offset, message.payload)
@@ -184,6 +277,7 @@ class DataServers(Backend):
         return payloads.ObjectSize(
             size=file_size(layout, [each.size for each in objects]),
             mtime=max(each.mtime for each in objects),
+            atime=max(each.atime for each in objects),
             allocated=sum(each.allocated for each in objects),
         )
 
@@ -199,6 +293,39 @@ class DataServers(Backend):
             reply = await self._ask(0, Kind.PENDING, Message(Kind.PENDING))
             for file, layout in unpack_as(payloads.ForgetList, reply.payload).forget:
                 await self._remove_objects(file, read_layout(layout))
+
+    def _remove_all(self, reply: Message) -> None:
+        """Remove the objects of the files that the server of the names has listed."""
+        for file, layout in unpack_as(payloads.ForgetList, reply.payload).forget:
+            self._start_task(self._remove_objects(file, read_layout(layout)))
+
+    async def _report_open_files(self) -> None:
+        """Tell the server of the names what is open here: it has restarted, or does not know this connection."""
+        files = list((self._opens | self._closed).items())
+        with suppress(OSError, BadMessage):
+            of = Message(Kind.OPENED)
+            self._remove_all(await self._ask(0, Kind.OPENED, of, payload=pack(payloads.OpenFiles(files=files))))
+
+    async def _report_closed_files(self) -> None:
+        now = monotonic()
+        closed = [(file, opens) for file, opens in self._closed.items() if self._kept.get(file, 0.0) <= now]
+        for file, _ in closed:
+            del self._closed[file]
+            self._kept.pop(file, None)
+        if closed and self.up[0]:  # a lost server learns what is open when it is back
+            with suppress(OSError, BadMessage):
+                of = Message(Kind.CLOSED)
+                self._remove_all(await self._ask(0, Kind.CLOSED, of, payload=pack(payloads.OpenFiles(files=closed))))
+
+    async def _keep_house(self) -> None:
+        """Report closed files, look which servers are full, and remove objects that others have left behind."""
+        for turn in itertools.count(1):
+            await asyncio.sleep(_SOON)
+            await self._report_closed_files()
+            if turn % _SELDOM == 0 and all(self.up):
+                with suppress(OSError, BadMessage):
+                    await self._measure_space(Message(Kind.STATFS))
+                await self._remove_pending()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -27,11 +27,14 @@ from forebay.act.forward.net.wire import (
     WrongFields,
     answer_header,
     checksum,
+    pack,
 )
 from forebay.act.forward.node.backend import Answer
 from forebay.act.forward.node.dispatch import NodeFile, Request
+from forebay.act.forward.node.identity import identify_client
 from forebay.act.forward.node.job_accounting import JobProcess
 from forebay.act.forward.striping import sort_parts
+from forebay.model.layout import Layout
 from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
@@ -43,7 +46,10 @@ MOST_QUERIES = 64
 _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
-_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.ATTACH, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE}
+_INTERNAL = {Kind.OPENED, Kind.CLOSED}
+_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE} - _INTERNAL
+_CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE)
+_READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
 _ZEROS = memoryview(bytes(1 << 20))
 _pack = HEADER.pack
 
@@ -54,7 +60,10 @@ class Session:
     def __init__(self, node: IoNode, connection: Connection, process: JobProcess) -> None:
         self._node, self._connection, self.process = node, connection, process
         self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump, node.watch
-        self._files: dict[int, NodeFile] = {}
+        self._caller, self._speaks_for_all = identify_client(connection)
+        self._readable: dict[int, NodeFile] = {}
+        # Clients that speak for all users have checked themselves what each may do with an open file.
+        self._writable: dict[int, NodeFile] = self._readable if self._speaks_for_all else {}
         self._requests: set[Request] = set()
         self._held = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,10 +114,13 @@ class Session:
             self._abort(message, error)
 
     def _start_request(self, message: Message, write: int) -> None:
-        file = self._files.get(message.file)
+        file = (self._writable if write else self._readable).get(message.file)
         size = len(message.payload) if write else message.size
         if file is None:
-            self._send_error(message, errno.ESTALE, "the file is not open at this I/O node; open it again")
+            if message.file in self._readable or message.file in self._writable:
+                self._send_error(message, errno.EBADF, f"the file is not open to {'write' if write else 'read'}")
+            else:
+                self._send_error(message, errno.ESTALE, "the file is not open at this I/O node; open it again")
             return
         if size > LONGEST:
             self._send_error(message, errno.EINVAL, f"a request must not exceed {LONGEST} bytes")
@@ -218,9 +230,19 @@ class Session:
         except WrongFields as error:
             self._send_error(message, errno.EINVAL, str(error))
             return
-        self._begin(self._answer(message.detach(), request), partial(self._abort, message))
+        message.detach()
+        if isinstance(request, payloads.PathRequest):
+            request.caller = self._vouch(request.caller)
+            message.payload = pack(request)
+        self._begin(self._answer(message, request), partial(self._abort, message))
         if self._is_over_limit():
             self._pause()
+
+    def _vouch(self, claimed: payloads.Caller | None) -> payloads.Caller:
+        """The user for whom this client makes a request, as far as this node knows it."""
+        if claimed is None or not self._speaks_for_all:
+            return self._caller
+        return payloads.Caller(claimed.uid, claimed.gid, claimed.groups, self._caller.uid)
 
     async def _answer(self, message: Message, request: payloads.Payload | None) -> None:
         began = time_ns()
@@ -239,18 +261,25 @@ class Session:
         if message.kind == Kind.FENCE:
             await self._node.backend.fence(message.file)
             return Answer()
+        if message.kind in _CHANGES and not self._speaks_for_all and message.file not in self._writable:
+            raise OSError(errno.EBADF, "the file is not open to write")
         answer = await self._node.backend.answer(message, request)
         if answer.opened is not None:
-            file, layout = answer.file, answer.opened
-            if file not in self._files:
-                self._files[file] = self._node.open_file(file, layout)
-            self.process.add_file(self._files[file].number, file, layout)
+            self._add_file(answer.file, answer.opened, answer.access)
             if self.gone:  # the client will not close it
-                self._close(file)
+                self._close(answer.file)
         return answer
 
+    def _add_file(self, file: int, layout: Layout, access: int) -> None:
+        opened = self._readable.get(file) or self._writable.get(file) or self._node.open_file(file, layout)
+        for files, bit in ((self._readable, _READ_ACCESS), (self._writable, _WRITE_ACCESS)):
+            if access & bit or self._speaks_for_all:
+                files[file] = opened
+        self.process.add_file(opened.number, file, layout)
+
     def _close(self, file: int) -> None:
-        if self._files.pop(file, None) is not None:
+        readable, writable = self._readable.pop(file, None), self._writable.pop(file, None)
+        if readable is not None or writable is not None:
             self._node.close_file(file)
 
     def _send_error(self, message: Message, status: int, reason: str) -> None:
@@ -265,7 +294,8 @@ class Session:
         self.gone = True
         for request in tuple(self._requests):
             self._node.dispatch.withdraw(request, errno.EIO, "the client has disconnected")
-        for file in tuple(self._files):
+        for file in {*self._readable, *self._writable}:
+            self._node.backend.keep_for_return(file)
             self._close(file)
         self._node.remove_session(self, closed.reason)
 
