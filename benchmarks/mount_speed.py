@@ -3,13 +3,14 @@
     .venv/bin/python benchmarks/mount_speed.py [--rounds N] [--seconds S] [--request KIB]
 
 Goal: at least 400 MB/s, reading and writing, through the mount, one I/O node and four data servers. Beside it: the
-same fio through a passthrough mount of the same FUSE code over a plain folder (what the kernel, libfuse and Python
+same fio through a passthrough mount of the same FUSE code over a plain folder (what the kernel and Python
 allow at most, without a layer behind), and the client library driven by 4 processes without any mount.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,10 @@ from forward_speed import Layer
 
 from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import Workload
-from forebay.act.forward.mount import Times, mount
+from forebay.act.forward.mount.device import mount
+from forebay.act.forward.mount.kernel import Attributes, Change, User
 from forebay.act.forward.net.address import parse_address
+from forebay.act.forward.net.payloads import Space, space_of
 
 JOBS = 4
 FILE = 64 << 20
@@ -37,99 +40,87 @@ GOAL = 400e6
 
 
 class Passthrough:
-    """A folder as it is; only what fio needs."""
-
-    use_ns = flag_nopath = flag_nullpath_ok = True
+    """A folder as it is; only what fio needs. The kernel's inode numbers stand for paths."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._paths = {1: root}
 
-    def _at(self, path: str | None) -> Path:
-        return self._root / (path or "").lstrip("/")
+    def _attributes(self, node: int, path: Path | int) -> Attributes:
+        found = os.fstat(path) if isinstance(path, int) else path.lstat()
+        return Attributes(
+            node, found.st_mode, found.st_size, found.st_blocks * 512, found.st_atime_ns, found.st_mtime_ns,
+            found.st_ctime_ns, found.st_nlink, found.st_uid, found.st_gid, found.st_rdev,
+        )  # fmt: skip
 
-    def getattr(self, path: str | None, handle: int | None) -> dict[str, Any]:
-        found = os.fstat(handle or 0) if path is None else self._at(path).lstat()
-        names = ("st_mode", "st_size", "st_nlink", "st_uid", "st_gid", "st_blocks")
-        return {name: getattr(found, name) for name in names} | {"st_mtime": found.st_mtime_ns}
+    def _enter(self, path: Path) -> Attributes:
+        node = path.lstat().st_ino
+        self._paths[node] = path
+        return self._attributes(node, path)
 
-    def opendir(self, path: str) -> int:
-        return os.open(self._at(path), os.O_RDONLY)
+    def lookup(self, user: User, folder: int, name: bytes) -> Attributes:  # noqa: ARG002
+        return self._enter(self._paths[folder] / os.fsdecode(name))
 
-    def releasedir(self, path: str | None, handle: int) -> int:  # noqa: ARG002
-        os.close(handle)
-        return 0
+    def forget(self, node: int, lookups: int) -> None: ...
 
-    def readdir(self, path: str | None, handle: int) -> Iterable[tuple[str, int, int]]:  # noqa: ARG002
-        return [(name, 0, 0) for name in (".", "..", *os.listdir(handle))]
+    def getattr(self, user: User, node: int) -> Attributes:  # noqa: ARG002
+        return self._attributes(node, self._paths[node])
 
-    def create(self, path: str, mode: int, flags: int) -> int:
-        return os.open(self._at(path), flags | os.O_CREAT, mode)
+    def setattr(self, user: User, node: int, change: Change) -> Attributes:
+        if change.size is not None:
+            os.truncate(self._paths[node], change.size)
+        return self.getattr(user, node)
 
-    def open(self, path: str, flags: int) -> int:
-        return os.open(self._at(path), flags)
+    def open(self, user: User, node: int, flags: int) -> int:  # noqa: ARG002
+        return os.open(self._paths[node], flags)
+
+    def create(self, user: User, folder: int, name: bytes, flags: int, mode: int) -> tuple[Attributes, int]:  # noqa: ARG002
+        path = self._paths[folder] / os.fsdecode(name)
+        handle = os.open(path, flags | os.O_CREAT, mode)
+        return self._enter(path), handle
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
         return os.preadv(handle, [room], offset)
 
-    def write(self, handle: int, data: memoryview, offset: int) -> int:
+    def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int:  # noqa: ARG002
         return os.pwrite(handle, data, offset)
 
-    def release(self, path: str | None, handle: int) -> int:  # noqa: ARG002
-        os.close(handle)
-        return 0
+    def allocate(self, handle: int, offset: int, length: int, mode: int) -> None:  # noqa: ARG002
+        os.posix_fallocate(handle, offset, length)
 
-    def fsync(self, path: str | None, datasync: int, handle: int) -> int:  # noqa: ARG002
+    def sync(self, handle: int) -> None:
         os.fsync(handle)
-        return 0
 
-    def truncate(self, path: str | None, length: int, handle: int | None) -> int:
-        os.truncate(handle or 0 if path is None else self._at(path), length)
-        return 0
+    def release(self, handle: int) -> None:
+        os.close(handle)
 
-    def unlink(self, path: str) -> int:
-        self._at(path).unlink()
-        return 0
+    def readdir(self, user: User, node: int) -> Sequence[tuple[bytes, int, int]]:  # noqa: ARG002
+        with os.scandir(self._paths[node]) as entries:
+            return [(os.fsencode(each.name), each.stat().st_mode, each.inode()) for each in entries]
 
-    def mkdir(self, path: str, mode: int) -> int:
-        self._at(path).mkdir(mode)
-        return 0
+    def unlink(self, user: User, folder: int, name: bytes) -> None:  # noqa: ARG002
+        (self._paths[folder] / os.fsdecode(name)).unlink()
 
-    def rmdir(self, path: str) -> int:
-        self._at(path).rmdir()
-        return 0
+    def mkdir(self, user: User, folder: int, name: bytes, mode: int) -> Attributes:  # noqa: ARG002
+        path = self._paths[folder] / os.fsdecode(name)
+        path.mkdir(mode)
+        return self._enter(path)
 
-    def rename(self, old: str, new: str) -> int:
-        self._at(old).rename(self._at(new))
-        return 0
+    def rmdir(self, user: User, folder: int, name: bytes) -> None:  # noqa: ARG002
+        (self._paths[folder] / os.fsdecode(name)).rmdir()
 
-    def chmod(self, path: str | None, mode: int, handle: int | None) -> int:  # noqa: ARG002
-        return 0
+    def statfs(self) -> Space:
+        return space_of(os.statvfs(self._paths[1]))
 
-    def chown(self, path: str | None, uid: int, gid: int, handle: int | None) -> int:  # noqa: ARG002
-        return 0
+    def getxattr(self, user: User, node: int, name: bytes) -> bytes:  # noqa: ARG002
+        raise OSError(errno.ENODATA, "no such attribute")
 
-    def utimens(self, path: str | None, times: Times, handle: int | None) -> int:  # noqa: ARG002
-        return 0
+    def __getattr__(self, name: str) -> Any:
+        """Everything else fails for one request."""
 
-    def statfs(self, path: str) -> dict[str, int]:  # noqa: ARG002
-        return {}
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSYS, name)
 
-    def getxattr(self, path: str, name: str) -> bytes:  # noqa: ARG002
-        raise OSError(61, "no such attribute")
-
-    def setxattr(self, path: str, name: str, value: bytes, options: int) -> int:  # noqa: ARG002
-        raise OSError(95, "not supported")
-
-    def listxattr(self, path: str) -> Iterable[str]:  # noqa: ARG002
-        return ()
-
-    def removexattr(self, path: str, name: str) -> int:  # noqa: ARG002
-        raise OSError(61, "no such attribute")
-
-    def init(self, path: str) -> None:  # noqa: ARG002
-        print("ready", flush=True)
-
-    def destroy(self, path: str) -> None: ...
+        return refuse
 
 
 def main() -> int:
@@ -141,7 +132,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.passthrough:
         root, point = map(Path, options.passthrough)
-        mount(Passthrough(root), point)
+        mount(Passthrough(root), point, lambda: print("ready", flush=True))
         return 0
     if shutil.which("fio") is None or not os.access("/dev/fuse", os.R_OK | os.W_OK):
         print("skipped: fio and /dev/fuse are needed (Debian: apt-get install fio fuse3)")

@@ -224,7 +224,8 @@ def mount(
     """Mount the layer for ordinary programs. Unmount it, or send SIGTERM or Ctrl-C, to end it."""
     from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.mount import Mount, calling_user, check_mount_point, mount
+    from forebay.act.forward.mount.device import check_mount_point, mount
+    from forebay.act.forward.mount.layer_files import LayerFiles
     from forebay.act.forward.net.key import read_key
 
     check_mount_point(folder)
@@ -236,12 +237,12 @@ def mount(
     check_layer(nodes, ions, secret, min(wait, LOOK))
     client = Client(ions, secret, who=who, patience=wait, connections=threads, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
-    files = Mount(client, report_ready, calling_user if everybody else None)
-    mount(files, folder, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
+    files = LayerFiles(client)
+    mount(files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
 
 
 def addresses(text: str) -> list[Address]:
-    """Parse a list of addresses. Make paths absolute, as libfuse changes the working directory."""
+    """Parse a list of addresses. Make paths absolute, as a mount in the background changes the working directory."""
     from forebay.act.forward.net.address import parse_address
 
     parsed = [parse_address(word.strip(), "--nodes") for word in text.split(",") if word.strip()]

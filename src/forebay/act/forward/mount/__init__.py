@@ -1,0 +1,1 @@
+"""The layer as a mounted file system for unmodified programs."""

@@ -1,0 +1,406 @@
+"""The kernel's side of a mounted file system: decodes its requests and encodes the answers (FUSE, version 7.31 on).
+
+The kernel writes numbers in the machine's byte order; `linux/fuse.h` has the structures. No code here opens a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from forebay.act.forward.net.payloads import Space
+from forebay.act.forward.net.wire import Bytes
+
+LONGEST = 1 << 20
+"""Bytes that the kernel reads or writes at once."""
+ROOM = LONGEST + 4096
+"""Room for one request: the data of a write, and what precedes it."""
+BLOCK = 4096
+
+_HEADER = Struct("=IIQQIIIHH")  # length, operation, number, node, uid, gid, pid, length of extensions, padding
+_ANSWER = Struct("=IiQ")
+_ATTRIBUTES = Struct("=QQQqqqIIIIIIIIII")
+_ENTRY_HEAD = Struct("=QQQQII")
+_ATTRIBUTES_HEAD = Struct("=QII")
+_OPENED = Struct("=QII")
+_TRANSFER = Struct("=QQIIQII")  # a read or a write: handle, offset, size, flags, owner of locks, flags of open, padding
+_SETATTR = Struct("=IIQQQqqqIIIIIIII")
+_INIT = Struct("=IIII")
+_INIT_ANSWER = Struct("=IIIIHHIIHHI7I")
+_STATFS = Struct("=QQQQQIIII24x")
+_ENTRY = Struct("=QQII")
+_ALLOCATE = Struct("=QQQII")
+_U32x2, _U32x4, _U64, _U64x2 = Struct("=II"), Struct("=IIII"), Struct("=Q"), Struct("=QQ")
+_RENAME2 = Struct("=QII")
+
+_MAJOR, _MINOR = 7, 38
+_OLDEST = 31
+_ASYNC_READ, _ATOMIC_TRUNCATE, _BIG_WRITES, _PARALLEL_FOLDERS = 1 << 0, 1 << 3, 1 << 5, 1 << 18
+_MAX_PAGES, _CLEARS_SET_IDS = 1 << 22, 1 << 28
+_WISHES = _ASYNC_READ | _ATOMIC_TRUNCATE | _BIG_WRITES | _PARALLEL_FOLDERS | _MAX_PAGES | _CLEARS_SET_IDS
+_DIRECT = 1
+"""The kernel passes whole requests on, and caches no bytes that other mounts can change."""
+_CLEAR_ON_WRITE = 1 << 2
+_MODE, _UID, _GID, _SIZE, _ATIME, _MTIME, _HANDLE, _ATIME_NOW, _MTIME_NOW, _CLEAR = (
+    1 << bit for bit in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)
+)
+_NOBODY, _UNKNOWN = (1 << 32) - 2, (1 << 32) - 1
+_HANDLE_GIVEN = 1
+
+
+class User(NamedTuple):
+    """Who has made a system call: the user, the group and the process."""
+
+    uid: int
+    gid: int
+    pid: int
+
+
+class Attributes(NamedTuple):
+    """What the kernel knows of a file; `node` is its inode number. Times in ns since 1970, sizes in bytes."""
+
+    node: int
+    mode: int
+    size: int
+    allocated: int
+    atime: int
+    mtime: int
+    ctime: int
+    links: int
+    uid: int
+    gid: int
+    device: int
+
+
+class Change(NamedTuple):
+    """Attributes to change; None keeps one. `now` means the time of the server; `clear` removes set-id bits."""
+
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+    atime: int | None = None
+    mtime: int | None = None
+    atime_now: bool = False
+    mtime_now: bool = False
+    clear: bool = False
+    handle: int | None = None
+
+
+class FileSystem(Protocol):
+    """A file system that can be mounted. Nodes are inode numbers, of which 1 is the root. Errors are OSErrors."""
+
+    def lookup(self, user: User, folder: int, name: bytes) -> Attributes: ...
+    def forget(self, node: int, lookups: int) -> None: ...
+    def getattr(self, user: User, node: int) -> Attributes: ...
+    def setattr(self, user: User, node: int, change: Change) -> Attributes: ...
+    def readlink(self, user: User, node: int) -> bytes: ...
+    def symlink(self, user: User, folder: int, name: bytes, target: bytes) -> Attributes: ...
+    def mknod(self, user: User, folder: int, name: bytes, mode: int, device: int) -> Attributes: ...
+    def mkdir(self, user: User, folder: int, name: bytes, mode: int) -> Attributes: ...
+    def unlink(self, user: User, folder: int, name: bytes) -> None: ...
+    def rmdir(self, user: User, folder: int, name: bytes) -> None: ...
+    def rename(self, user: User, folder: int, name: bytes, into: int, new: bytes, flags: int) -> None: ...
+    def link(self, user: User, node: int, folder: int, name: bytes) -> Attributes: ...
+    def open(self, user: User, node: int, flags: int) -> int: ...
+    def create(self, user: User, folder: int, name: bytes, flags: int, mode: int) -> tuple[Attributes, int]: ...
+    def read(self, handle: int, room: memoryview, offset: int) -> int: ...
+    def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int: ...
+    def allocate(self, handle: int, offset: int, length: int, mode: int) -> None: ...
+    def sync(self, handle: int) -> None: ...
+    def release(self, handle: int) -> None: ...
+    def readdir(self, user: User, node: int) -> Sequence[tuple[bytes, int, int]]: ...
+    def sync_folder(self, node: int) -> None: ...
+    def getxattr(self, user: User, node: int, name: bytes) -> bytes: ...
+    def setxattr(self, user: User, node: int, name: bytes, value: bytes, flags: int) -> None: ...
+    def listxattr(self, user: User, node: int) -> Sequence[bytes]: ...
+    def removexattr(self, user: User, node: int, name: bytes) -> None: ...
+    def statfs(self) -> Space: ...
+
+
+class _Call(NamedTuple):
+    """A request; `body` is what follows its header."""
+
+    user: User
+    node: int
+    body: memoryview
+
+
+_Answer = Bytes | tuple[Bytes, ...] | None
+"""The content of an answer; None if the kernel expects no answer."""
+
+
+class Kernel:
+    """Answers the kernel's requests through a file system; names and attributes are valid for `cache` seconds."""
+
+    def __init__(self, files: FileSystem, cache: float, ready: Callable[[], None]) -> None:
+        self._files, self._ready = files, ready
+        self._valid = int(cache), int(cache % 1 * 1e9)
+        self._folders: dict[int, tuple[int, list[tuple[bytes, int, int]]]] = {}  # by handle: node, and what it lists
+        self._next_folder = 0
+        self._operations: dict[int, Callable[[_Call], _Answer]] = {
+            1: self._lookup, 2: self._forget, 3: self._getattr, 4: self._setattr, 5: self._readlink,
+            6: self._symlink, 8: self._mknod, 9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename,
+            13: self._link, 14: self._open, 16: self._write, 17: self._statfs, 18: self._release, 20: self._fsync,
+            21: self._setxattr, 22: self._getxattr, 23: self._listxattr, 24: self._removexattr, 26: self._init,
+            27: self._opendir, 28: self._readdir, 29: self._releasedir, 30: self._fsyncdir, 35: self._create,
+            36: _ignore, 38: self._destroy, 42: self._forget_several, 43: self._fallocate, 45: self._rename2,
+        }  # fmt: skip
+
+    def answer(self, request: memoryview, room: memoryview) -> tuple[Bytes, ...]:
+        """Carry out a request, and return the answer in pieces; () if the kernel expects none.
+
+        `room` has LONGEST bytes for the answer to a read, which is valid until the next call with the same room.
+        """
+        _, operation, number, node, uid, gid, pid, _, _ = _HEADER.unpack_from(request)
+        body = request[_HEADER.size :]
+        try:
+            if operation == _READ:
+                handle, offset, size, *_ = _TRANSFER.unpack_from(body)
+                count = self._files.read(handle, room[:size], offset)
+                return _ANSWER.pack(_ANSWER.size + count, 0, number), room[:count]
+            carry_out = self._operations.get(operation)
+            if carry_out is None:
+                return (_ANSWER.pack(_ANSWER.size, -errno.ENOSYS, number),)
+            user = User(_NOBODY if uid == _UNKNOWN else uid, _NOBODY if gid == _UNKNOWN else gid, pid)
+            content = carry_out(_Call(user, node, body))
+        except OSError as error:
+            return (_ANSWER.pack(_ANSWER.size, -(error.errno or errno.EIO), number),)
+        except Exception as error:  # a bug: only this request fails
+            print(f"forebay: mount: operation {operation}: {error!r}", file=sys.stderr)
+            return (_ANSWER.pack(_ANSWER.size, -errno.EIO, number),)
+        if content is None:
+            return ()
+        if not isinstance(content, tuple):
+            content = (content,)
+        return _ANSWER.pack(_ANSWER.size + sum(map(len, content)), 0, number), *content
+
+    def _init(self, call: _Call) -> _Answer:
+        major, minor, readahead, flags = _INIT.unpack_from(call.body)
+        if (major, minor) < (_MAJOR, _OLDEST):
+            raise OSError(errno.EPROTO, f"the kernel's FUSE is too old: {major}.{minor}")
+        pages = LONGEST // BLOCK
+        self._ready()
+        return _INIT_ANSWER.pack(
+            _MAJOR, min(minor, _MINOR), readahead, flags & _WISHES, 64, 48, LONGEST, 1, pages, 0, 0, *(0,) * 7
+        )
+
+    def _destroy(self, _: _Call) -> _Answer:
+        return b""
+
+    # Names
+
+    def _lookup(self, call: _Call) -> _Answer:
+        return self._entry(self._files.lookup(call.user, call.node, _name(call.body)))
+
+    def _forget(self, call: _Call) -> None:
+        self._files.forget(call.node, *_U64.unpack_from(call.body))
+
+    def _forget_several(self, call: _Call) -> None:
+        count, _ = _U32x2.unpack_from(call.body)
+        for i in range(count):
+            self._files.forget(*_U64x2.unpack_from(call.body, 8 + 16 * i))
+
+    def _symlink(self, call: _Call) -> _Answer:
+        name, target, *_ = bytes(call.body).split(b"\0")
+        return self._entry(self._files.symlink(call.user, call.node, name, target))
+
+    def _mknod(self, call: _Call) -> _Answer:
+        mode, device, _, _ = _U32x4.unpack_from(call.body)
+        return self._entry(self._files.mknod(call.user, call.node, _name(call.body[16:]), mode, device))
+
+    def _mkdir(self, call: _Call) -> _Answer:
+        mode, _ = _U32x2.unpack_from(call.body)
+        return self._entry(self._files.mkdir(call.user, call.node, _name(call.body[8:]), stat.S_IMODE(mode)))
+
+    def _unlink(self, call: _Call) -> _Answer:
+        self._files.unlink(call.user, call.node, _name(call.body))
+        return b""
+
+    def _rmdir(self, call: _Call) -> _Answer:
+        self._files.rmdir(call.user, call.node, _name(call.body))
+        return b""
+
+    def _rename(self, call: _Call) -> _Answer:
+        (into,) = _U64.unpack_from(call.body)
+        return self._move(call, into, 0, call.body[8:])
+
+    def _rename2(self, call: _Call) -> _Answer:
+        into, flags, _ = _RENAME2.unpack_from(call.body)
+        return self._move(call, into, flags, call.body[16:])
+
+    def _move(self, call: _Call, into: int, flags: int, names: memoryview) -> _Answer:
+        name, new, *_ = bytes(names).split(b"\0")
+        self._files.rename(call.user, call.node, name, into, new, flags)
+        return b""
+
+    def _link(self, call: _Call) -> _Answer:
+        (node,) = _U64.unpack_from(call.body)
+        return self._entry(self._files.link(call.user, node, call.node, _name(call.body[8:])))
+
+    # Attributes
+
+    def _getattr(self, call: _Call) -> _Answer:
+        return self._attributes(self._files.getattr(call.user, call.node))
+
+    def _setattr(self, call: _Call) -> _Answer:
+        (
+            valid, _, handle, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, _, uid, gid, _,
+        ) = _SETATTR.unpack_from(call.body)  # fmt: skip
+        change = Change(
+            mode=stat.S_IMODE(mode) if valid & _MODE else None,
+            uid=uid if valid & _UID else None,
+            gid=gid if valid & _GID else None,
+            size=size if valid & _SIZE else None,
+            atime=atime * 10**9 + atime_ns if valid & _ATIME and not valid & _ATIME_NOW else None,
+            mtime=mtime * 10**9 + mtime_ns if valid & _MTIME and not valid & _MTIME_NOW else None,
+            atime_now=bool(valid & _ATIME_NOW),
+            mtime_now=bool(valid & _MTIME_NOW),
+            clear=bool(valid & _CLEAR),
+            handle=handle if valid & _HANDLE else None,
+        )
+        return self._attributes(self._files.setattr(call.user, call.node, change))
+
+    def _readlink(self, call: _Call) -> _Answer:
+        return self._files.readlink(call.user, call.node)
+
+    def _getxattr(self, call: _Call) -> _Answer:
+        size, _ = _U32x2.unpack_from(call.body)
+        return _sized(self._files.getxattr(call.user, call.node, _name(call.body[8:])), size)
+
+    def _listxattr(self, call: _Call) -> _Answer:
+        size, _ = _U32x2.unpack_from(call.body)
+        return _sized(b"".join(name + b"\0" for name in self._files.listxattr(call.user, call.node)), size)
+
+    def _setxattr(self, call: _Call) -> _Answer:
+        size, flags = _U32x2.unpack_from(call.body)
+        name, _, value = bytes(call.body[8:]).partition(b"\0")
+        self._files.setxattr(call.user, call.node, name, value[:size], flags)
+        return b""
+
+    def _removexattr(self, call: _Call) -> _Answer:
+        self._files.removexattr(call.user, call.node, _name(call.body))
+        return b""
+
+    def _statfs(self, _: _Call) -> _Answer:
+        space = self._files.statfs()
+        blocks = (each // BLOCK for each in (space.total, space.free, space.available))
+        return _STATFS.pack(*blocks, space.files, space.free_files, LONGEST, 255, BLOCK, 0)
+
+    # Open files
+
+    def _open(self, call: _Call) -> _Answer:
+        flags, _ = _U32x2.unpack_from(call.body)
+        return _OPENED.pack(self._files.open(call.user, call.node, flags), _DIRECT, 0)
+
+    def _create(self, call: _Call) -> _Answer:
+        flags, mode, _, _ = _U32x4.unpack_from(call.body)
+        name = _name(call.body[16:])
+        attributes, handle = self._files.create(call.user, call.node, name, flags, stat.S_IMODE(mode))
+        return self._entry(attributes) + _OPENED.pack(handle, _DIRECT, 0)
+
+    def _write(self, call: _Call) -> _Answer:
+        handle, offset, size, flags, *_ = _TRANSFER.unpack_from(call.body)
+        data = call.body[_TRANSFER.size :][:size]
+        return _U32x2.pack(self._files.write(call.node, handle, data, offset, bool(flags & _CLEAR_ON_WRITE)), 0)
+
+    def _fallocate(self, call: _Call) -> _Answer:
+        handle, offset, length, mode, _ = _ALLOCATE.unpack_from(call.body)
+        self._files.allocate(handle, offset, length, mode)
+        return b""
+
+    def _fsync(self, call: _Call) -> _Answer:
+        self._files.sync(*_U64.unpack_from(call.body))
+        return b""
+
+    def _release(self, call: _Call) -> _Answer:
+        self._files.release(*_U64.unpack_from(call.body))
+        return b""
+
+    # Open folders
+
+    def _opendir(self, call: _Call) -> _Answer:
+        self._next_folder += 1
+        handle = self._next_folder
+        self._folders[handle] = call.node, []
+        return _OPENED.pack(handle, 0, 0)
+
+    def _readdir(self, call: _Call) -> _Answer:
+        """List the folder from an index on; the list is that of the first call, until a program rewinds."""
+        handle, offset, size, *_ = _TRANSFER.unpack_from(call.body)
+        node, entries = self._folders[handle]
+        if not offset:
+            entries = [(b".", stat.S_IFDIR, node), (b"..", stat.S_IFDIR, node)]
+            entries += self._files.readdir(call.user, node)
+            self._folders[handle] = node, entries
+        pieces, length = [], 0
+        for index in range(offset, len(entries)):
+            name, mode, id_ = entries[index]
+            padding = -len(name) % 8
+            length += _ENTRY.size + len(name) + padding
+            if length > size:
+                break
+            pieces.append(_ENTRY.pack(id_ or _UNKNOWN, index + 1, len(name), stat.S_IFMT(mode) >> 12))
+            pieces.append(name + bytes(padding))
+        return b"".join(pieces)
+
+    def _releasedir(self, call: _Call) -> _Answer:
+        (handle,) = _U64.unpack_from(call.body)
+        self._folders.pop(handle, None)
+        return b""
+
+    def _fsyncdir(self, call: _Call) -> _Answer:
+        self._files.sync_folder(call.node)
+        return b""
+
+    # Encoding
+
+    def _entry(self, attributes: Attributes) -> bytes:
+        seconds, ns = self._valid
+        return _ENTRY_HEAD.pack(attributes.node, 0, seconds, seconds, ns, ns) + _pack_attributes(attributes)
+
+    def _attributes(self, attributes: Attributes) -> bytes:
+        return _ATTRIBUTES_HEAD.pack(*self._valid, 0) + _pack_attributes(attributes)
+
+
+_READ = 15
+
+
+def _ignore(_: _Call) -> None:
+    """A program no longer waits for a request; its answer comes all the same."""
+
+
+def _name(body: memoryview) -> bytes:
+    return bytes(body).partition(b"\0")[0]
+
+
+def _pack_attributes(of: Attributes) -> bytes:
+    (atime, atime_ns), (mtime, mtime_ns), (ctime, ctime_ns) = (divmod(at, 10**9) for at in of[4:7])
+    return _ATTRIBUTES.pack(
+        of.node, of.size, -(-of.allocated // 512), atime, mtime, ctime, atime_ns, mtime_ns, ctime_ns,
+        of.mode, of.links, of.uid, of.gid, _pack_device(of.device), LONGEST, 0,
+    )  # fmt: skip
+
+
+def _pack_device(device: int) -> int:
+    """The number of a device in the kernel's 32 bits.
+
+    >>> _pack_device(os.makedev(8, 257))
+    1050881
+    """
+    major, minor = os.major(device), os.minor(device)
+    return (minor & 0xFF | major << 8 | (minor & ~0xFF) << 12) & 0xFFFFFFFF
+
+
+def _sized(value: bytes, size: int) -> _Answer:
+    """An answer about extended attributes: the length if there is no room, else the value."""
+    if not size:
+        return _U32x2.pack(len(value), 0)
+    if len(value) > size:
+        raise OSError(errno.ERANGE, os.strerror(errno.ERANGE))
+    return value
