@@ -1,0 +1,272 @@
+"""A mount is a POSIX file system: random operations give the same as in a plain folder, also on two mounts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.examples import examples
+from support.fio import needs_fuse
+from support.forward_processes import Layer, layer, start
+
+ROOT = os.geteuid() == 0
+USERS = ((0, 0), (4711, 4712), (4713, 4712)) if ROOT else ((os.getuid(), os.getgid()),)
+"""Users and groups who do things; the second and the third share a group."""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Layer]:
+    needs_fuse()
+    with layer() as made:
+        made.folder.chmod(0o711)
+        made.add_servers(2)
+        made.add_nodes(2)
+        start(*made.servers, *made.nodes)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def points(running: Layer) -> Iterator[list[Path]]:
+    """Two mounts of one layer."""
+    options = ("--everybody",) if ROOT else ()
+    made = [running.add_mount(name, *options) for name in ("mount0", "mount1")]
+    start(*(part for part, _ in made))
+    yield [point for _, point in made]
+    for part, _ in made:
+        part.stop()
+
+
+# Operations: each gets a folder and its arguments, and returns what a program can see of it.
+
+
+def _create(place: Path, flags: int, mode: int) -> None:
+    os.close(os.open(place, os.O_CREAT | flags, mode))
+
+
+def _write(place: Path, offset: int, size: int) -> int:
+    handle = os.open(place, os.O_WRONLY)
+    try:
+        return os.pwrite(handle, bytes([size % 251]) * size, offset)
+    finally:
+        os.close(handle)
+
+
+def _read(place: Path) -> bytes:
+    handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.pread(handle, 1 << 20, 0)
+    finally:
+        os.close(handle)
+
+
+def _status(place: Path) -> object:
+    found = place.lstat()
+    size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+    return found.st_mode, found.st_nlink, found.st_uid, found.st_gid, size
+
+
+def _set_times(place: Path, atime: int, mtime: int) -> object:
+    os.utime(place, ns=(atime, mtime))
+    found = place.stat()
+    return found.st_atime_ns, found.st_mtime_ns
+
+
+def _allocate(place: Path, offset: int, size: int) -> int:
+    handle = os.open(place, os.O_WRONLY)
+    try:
+        os.posix_fallocate(handle, offset, size)
+        return os.fstat(handle).st_size
+    finally:
+        os.close(handle)
+
+
+def _list_attributes(place: Path) -> object:
+    return sorted(name for name in os.listxattr(place) if name.startswith("user."))
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "create": _create,
+    "write": _write,
+    "read": _read,
+    "status": _status,
+    "list": lambda place: sorted(os.listdir(place)),  # noqa: PTH208
+    "truncate": os.truncate,
+    "unlink": os.unlink,
+    "mkdir": os.mkdir,
+    "rmdir": os.rmdir,
+    "rename": os.rename,
+    "link": lambda place, to: os.link(place, to, follow_symlinks=False),
+    "symlink": lambda place, target: place.symlink_to(target),
+    "readlink": os.readlink,
+    "mkfifo": os.mkfifo,
+    "chmod": os.chmod,
+    "chown": lambda place, uid, gid: os.chown(place, uid, gid, follow_symlinks=False),
+    "utime": _set_times,
+    "touch": os.utime,
+    "access": os.access,
+    "setxattr": os.setxattr,
+    "getxattr": os.getxattr,
+    "removexattr": os.removexattr,
+    "listxattr": _list_attributes,
+    "allocate": _allocate,
+}
+HANDLES: dict[str, Callable[..., Any]] = {
+    "pread": lambda handle, offset: os.pread(handle, 1 << 20, offset),
+    "pwrite": lambda handle, offset, size: os.pwrite(handle, b"h" * size, offset),
+    "ftruncate": os.ftruncate,
+    "fstatus": lambda handle: (os.fstat(handle).st_nlink, os.fstat(handle).st_size, os.fstat(handle).st_mode),
+    "fchmod": os.fchmod,
+    "fsync": os.fsync,
+}
+
+PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
+MODES = st.sampled_from([0o644, 0o600, 0o777, 0o070, 0o000, 0o4755, 0o2755, 0o6777, 0o1777, 0o2644])
+FLAGS = st.sampled_from([os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_EXCL, os.O_WRONLY | os.O_TRUNC, os.O_DIRECTORY])
+SIZES = st.sampled_from([0, 1, 4096, 65536, 70_000, 200_000])
+NAMES = st.sampled_from(["user.a", "user.b", "trusted.a", "user.", "other"])
+TIMES = st.sampled_from([0, 1, 1_600_000_000_123_456_789, -5_000_000_001])
+IDS = st.sampled_from([-1, 0, 4711, 4712, 4713])
+STEPS = st.one_of(
+    st.tuples(st.just("create"), PATHS, FLAGS, MODES),
+    st.tuples(st.just("create"), PATHS, st.just(os.O_EXCL), MODES),
+    st.tuples(st.just("mkdir"), PATHS, MODES),
+    st.tuples(st.just("write"), PATHS, SIZES, SIZES),
+    st.tuples(st.sampled_from(["read", "status", "list", "unlink", "rmdir", "readlink", "touch", "listxattr"]), PATHS),
+    st.tuples(st.sampled_from(["rename", "link"]), PATHS, PATHS),
+    st.tuples(st.just("symlink"), PATHS, st.sampled_from(["a", "b", "../b", "a/b", "none", "/none", "x" * 300])),
+    st.tuples(st.sampled_from(["mkfifo", "chmod"]), PATHS, MODES),
+    st.tuples(st.just("truncate"), PATHS, SIZES),
+    st.tuples(st.just("chown"), PATHS, IDS, IDS),
+    st.tuples(st.just("utime"), PATHS, TIMES, TIMES),
+    st.tuples(st.just("access"), PATHS, st.integers(0, 7)),
+    st.tuples(st.just("setxattr"), PATHS, NAMES, st.binary(max_size=9), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["getxattr", "removexattr"]), PATHS, NAMES),
+    st.tuples(st.just("allocate"), PATHS, SIZES, SIZES),
+    # What is done to one of three open files.
+    st.tuples(st.just("open"), st.integers(0, 2), PATHS, FLAGS),
+    st.tuples(st.just("close"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["pread", "ftruncate"]), st.integers(0, 2), SIZES),
+    st.tuples(st.just("pwrite"), st.integers(0, 2), SIZES, SIZES),
+    st.tuples(st.just("fchmod"), st.integers(0, 2), MODES),
+    st.tuples(st.sampled_from(["fstatus", "fsync"]), st.integers(0, 2)),
+)
+
+
+class World:
+    """A folder, at one or several places, and open files there."""
+
+    def __init__(self, places: Sequence[Path]) -> None:
+        self.places = places
+        self._handles: dict[int, int] = {}
+
+    def close(self) -> None:
+        for handle in self._handles.values():
+            os.close(handle)
+
+    def outcome(self, turn: int, what: str, *values: Any) -> object:
+        """What a program sees: a value, or the errno of an error."""
+        try:
+            return self._do(self.places[turn % len(self.places)], what, *values)
+        except OSError as error:
+            return errno.errorcode[error.errno or 0]
+
+    def _do(self, folder: Path, what: str, first: Any, *values: Any) -> object:
+        if what == "open":
+            self._close(first)
+            self._handles[first] = os.open(folder / values[0], values[1] | os.O_NONBLOCK)
+            return None
+        if what == "close":
+            self._close(first)
+            return None
+        if what in HANDLES:
+            return HANDLES[what](self._handles[first], *values) if first in self._handles else None
+        if what in ("rename", "link"):
+            values = (folder / values[0],)
+        return OPERATIONS[what](folder / first, *values)
+
+    def _close(self, slot: int) -> None:
+        handle = self._handles.pop(slot, None)
+        if handle is not None:
+            os.close(handle)
+
+    def tree(self, turn: int) -> dict[str, object]:
+        """Everything that is there."""
+        folder = self.places[turn % len(self.places)]
+        return {str(path.relative_to(folder)): self._describe(path) for path in sorted(folder.rglob("*"))}
+
+    def _describe(self, path: Path) -> object:
+        mode = path.lstat().st_mode
+        content: object = None
+        if stat.S_ISLNK(mode):
+            content = path.readlink()
+        elif stat.S_ISREG(mode) and (ROOT or os.access(path, os.R_OK)):
+            content = path.read_bytes(), _list_attributes(path)
+        return _status(path), content
+
+
+@contextmanager
+def acting_as(user: int, group: int) -> Iterator[None]:
+    if not ROOT:
+        yield
+        return
+    os.setegid(group)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def compare(points: Sequence[Path], steps: Sequence[tuple[int, int, tuple[Any, ...]]]) -> None:
+    groups = os.getgroups()
+    if ROOT:
+        os.setgroups([])
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as base, tempfile.TemporaryDirectory(dir=points[0]) as folder:
+        name = Path(folder).name
+        plain, mounted = World([Path(base)]), World([point / name for point in points])
+        for place in (Path(base), Path(folder)):
+            place.chmod(0o777)
+        try:
+            for turn, (mount, user, step) in enumerate(steps):
+                with acting_as(*USERS[user % len(USERS)]):
+                    expected = plain.outcome(0, *step)
+                    assert mounted.outcome(mount, *step) == expected, (turn, user, step)
+            for turn in range(len(points)):
+                assert mounted.tree(turn) == plain.tree(0)
+        finally:
+            plain.close()
+            mounted.close()
+            if ROOT:
+                os.setgroups(groups)
+
+
+SEQUENCES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), STEPS), max_size=30)
+_slow = settings(max_examples=examples(40), suppress_health_check=list(HealthCheck), deadline=None)
+
+
+@_slow
+@given(steps=SEQUENCES)
+def test_a_mount_gives_what_a_plain_folder_gives(
+    points: list[Path], steps: list[tuple[int, int, tuple[Any, ...]]]
+) -> None:
+    compare(points[:1], steps)
+
+
+@_slow
+@given(steps=SEQUENCES)
+def test_two_mounts_together_give_what_a_plain_folder_gives(
+    points: list[Path], steps: list[tuple[int, int, tuple[Any, ...]]]
+) -> None:
+    compare(points, steps)
