@@ -113,8 +113,8 @@ def settle_layout(layout: Layout, servers: int, file: int, full: Collection[int]
     Servers that are `full` get nothing, if others have space and the layout does not name its first server: the layout
     then takes neighbours with space, and may become narrower.
 
-    >>> settle_layout(Layout(count=4, size=65536), 4, 6, full=[1])
-    Layout(count=3, size=65536, start=2)
+    >>> settle_layout(Layout(count=4, size=65536), 4, 6, full=[1]) == Layout(count=3, size=65536, start=2)
+    True
     """
     count = min(layout.count, servers)
     if layout.start != ANY:

@@ -391,7 +391,7 @@ def _pack_device(device: int) -> int:
     """The number of a device in the kernel's 32 bits.
 
     >>> _pack_device(os.makedev(8, 257))
-    1050881
+    1050625
     """
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF | major << 8 | (minor & ~0xFF) << 12) & 0xFFFFFFFF
