@@ -1,5 +1,6 @@
 """The files of a run: which are the largest and the slowest, what they were used for, and where they are."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from forebay.history.darshan.file_records import FileRecords, Uses
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Mounts = NDArray[np.int16]
 SHOWN = 15
 """Files in each order."""
 ORDERS = ("largest", "slowest", "most opened")
@@ -141,23 +142,22 @@ def _span(records: Uses, operation: int) -> Span | None:
     return (float(begin[timed].min()), float(end[timed].max())) if timed.any() else None
 
 
-def _read_names(records: FileRecords, wanted: set[int], ids: NDArray[np.uint64]) -> tuple[dict[int, str], Ints]:
+def _read_names(records: FileRecords, wanted: set[int], ids: NDArray[np.uint64]) -> tuple[dict[int, str], Mounts]:
     """The names of the wanted files, and the index of each file's mount point in `_mount_points`, -1 for none."""
     mounts = _MountFinder(_mount_points(records))
-    mount_of = np.full(ids.size, -1, dtype=np.int64)
+    mount_of = np.full(ids.size, -1, dtype=np.int16)
     names: dict[int, str] = {}
-    found_ids: list[int] = []
-    found: list[int] = []
+    found_ids, found = array("Q"), array("h")  # a log can have millions of files
     for file, name in records.iterate_names():
         if file in wanted:
             names[file] = name.decode("utf-8", "backslashreplace")
         found_ids.append(file)
         found.append(mounts.find(name))
     if found_ids and ids.size:
-        named = np.array(found_ids, dtype=np.uint64)
+        named = np.frombuffer(found_ids, dtype=np.uint64)
         place = np.minimum(np.searchsorted(ids, named), ids.size - 1)
         known = ids[place] == named
-        mount_of[place[known]] = np.array(found, dtype=np.int64)[known]
+        mount_of[place[known]] = np.frombuffer(found, dtype=np.int16)[known]
     return names, mount_of
 
 
@@ -193,7 +193,7 @@ def _group_by_use(read: Floats, written: Floats, extents: Floats) -> list[FileGr
 
 
 def _group_by_mount(
-    records: FileRecords, mount_of: Ints, read: Floats, written: Floats, extents: Floats
+    records: FileRecords, mount_of: Mounts, read: Floats, written: Floats, extents: Floats
 ) -> list[FileGroup]:
     points = _mount_points(records)
     groups = []

@@ -109,9 +109,10 @@ def _bytes_by_process(evidence: Evidence, kinds: list[Uses], activity: Activity 
     if all(not (uses["bytes"][uses["rank"] < 0]).any() for uses in kinds):
         totals = np.zeros((2, evidence.nprocs))
         for uses in kinds:
-            alone = uses[uses["rank"] >= 0]
+            alone = uses["rank"] >= 0
+            ranks, moved = uses["rank"][alone], uses["bytes"][alone]
             for operation in (0, 1):
-                np.add.at(totals[operation], alone["rank"], alone["bytes"][:, operation])
+                totals[operation] += np.bincount(ranks, weights=moved[:, operation], minlength=evidence.nprocs)
         return totals if totals.any() else None
     return None if activity is None else activity.by_process
 
@@ -125,10 +126,11 @@ def _describe_order(uses: Uses) -> Order | None:
 
 
 def _find_slowest(evidence: Evidence) -> SlowestFile | None:
-    merged = evidence.records.posix[evidence.records.posix["rank"] < 0]
-    if not merged["slowest_seconds"].any():
+    uses = evidence.records.posix
+    seconds = np.where(uses["rank"] < 0, uses["slowest_seconds"], 0)
+    if not seconds.any():
         return None
-    slowest = merged[np.argmax(merged["slowest_seconds"])]
+    slowest = uses[np.argmax(seconds)]
     file = int(slowest["id"])
     return SlowestFile(
         name=evidence.records.names({file}).get(file) or f"file {file}",

@@ -16,6 +16,8 @@ from forebay.show.run.page import Picture, Section, format_roughly
 
 MOST_DRAWN = 40
 _MOST_LISTED = 12
+_ENOUGH = 4  # earlier runs that say what is usual
+_CLEAR = 1.5
 
 
 def find_past_runs(connection: Connection, app: str, this: Row) -> list[Row]:
@@ -68,8 +70,25 @@ def _title(runs: Sequence[Row]) -> str:
     return "All of them" if len(runs) <= _MOST_LISTED else f"The newest {_MOST_LISTED}"
 
 
+def describe_change(runs: Sequence[Row]) -> list[str]:
+    """A sentence if the last run is clearly faster or slower than several earlier ones with as many processes."""
+    this, alike = runs[-1], _find_alike(runs[-1], runs[:-1])
+    if len(alike) < _ENOUGH or not this["perf_by_slowest"]:
+        return []
+    ratio = this["perf_by_slowest"] / median(alike)
+    if 1 / _CLEAR < ratio < _CLEAR:
+        return []
+    how = f"{ratio:.1f} times as fast as" if ratio > 1 else f"{1 / ratio:.1f} times as slow as"
+    return [f"Its I/O was {how} usual: {len(alike):,} earlier runs with as many processes are below."]
+
+
+def _find_alike(this: Row, earlier: Sequence[Row]) -> list[float]:
+    """The bandwidths of runs with as many processes."""
+    return [row["perf_by_slowest"] for row in earlier if row["nprocs"] == this["nprocs"] and row["perf_by_slowest"]]
+
+
 def _compare(this: Row, earlier: Sequence[Row]) -> str:
-    alike = [row["perf_by_slowest"] for row in earlier if row["nprocs"] == this["nprocs"] and row["perf_by_slowest"]]
+    alike = _find_alike(this, earlier)
     shown = f"This run and {plural(len(earlier), 'earlier run')} of the application."
     if not alike or not this["perf_by_slowest"]:
         return shown
@@ -93,7 +112,7 @@ def _draw_runs(runs: Sequence[Row], title: str, name: str, write: Callable[[floa
 
 
 def _list_run(row: Row, is_this: bool) -> tuple[object, ...]:
-    number = "-" if row["run_id"] is None else str(row["run_id"])
+    number = "new" if row["run_id"] is None else str(row["run_id"])
     return (
         f"{number} (this one)" if is_this else number,
         format_time(row["start_time"]),
