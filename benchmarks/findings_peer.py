@@ -1,14 +1,19 @@
 """Findings of Forebay and of Drishti (PyPI: drishti-io) on the same labelled logs.
 
-Run it with the `drishti` command on the PATH; without it, only Forebay's scores are printed.
+Run it with the `drishti` command on the PATH; without it, only Forebay is scored. Without an argument it writes
+the logs of the tests; to score logs of your own, name a JSON file with their labels:
+{"a.darshan": {"problems": ["misaligned"], "possible": ["small-requests"]}}
 """
 
+import argparse
 import csv
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -32,38 +37,67 @@ def ask_forebay(log: Path) -> set[str]:
 
 
 def ask_drishti(log: Path) -> set[str]:
-    folder = log.with_suffix("")
-    folder.mkdir()
-    subprocess.run(["drishti", log, "--csv", "--export_dir", folder], capture_output=True, timeout=120, check=False)
     raised: set[str] = set()
-    for table in folder.glob("*.csv"):  # none if it gave up
-        with table.open() as file:
-            raised |= {code for row in csv.DictReader(file) for code, value in row.items() if value == "True"}
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["drishti", log, "--csv", "--export_dir", folder]
+        subprocess.run(command, capture_output=True, timeout=120, check=False)
+        for table in Path(folder).glob("*.csv"):  # none if it gave up
+            with table.open() as file:
+                raised |= {code for row in csv.DictReader(file) for code, value in row.items() if value == "True"}
     codes = {SAME[code] for code in raised if code in SAME}
     return codes - {"small-requests"} if "small-requests-shared" in codes else codes
 
 
-def main() -> None:
+Labelled = Iterator[tuple[Path, set[str], set[str]]]
+"""Logs, each with its problems, and with what is neither missed without a finding nor wrong with one."""
+
+
+def write_labelled(folder: Path) -> Labelled:
+    """The logs that the tests write."""
+    for labelled in labelled_programs():
+        yield labelled.program.write(folder / f"{labelled.name}.darshan"), set(labelled.labels), set()
+
+
+def read_labelled(labels: Path) -> Labelled:
+    """Other logs: a JSON file with `{"a.darshan": {"problems": [codes], "possible": [codes]}}`."""
+    for name, known in json.loads(labels.read_text()).items():
+        yield labels.parent / name, set(known["problems"]), set(known.get("possible", ()))
+
+
+def print_scores(logs: Labelled, *, by_log: bool = False) -> None:
+    """Recall and precision of Forebay, and of Drishti if it is installed, together and for each code."""
     tools = {"forebay": ask_forebay} | ({"drishti": ask_drishti} if shutil.which("drishti") else {})
     right, wrong, missed = ({tool: Counter[str]() for tool in tools} for _ in range(3))
     labels: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        for labelled in labelled_programs():
-            log = labelled.program.write(Path(folder) / f"{labelled.name}.darshan")
-            labels.update(labelled.labels)
-            for tool, ask in tools.items():
-                codes = ask(log)
-                right[tool].update(codes & labelled.labels)
-                wrong[tool].update(codes - labelled.labels)
-                missed[tool].update(labelled.labels - codes)
+    for log, problems, possible in logs:
+        labels.update(problems)
+        for tool, ask in tools.items():
+            codes = ask(log)
+            right[tool].update(codes & problems)
+            wrong[tool].update(codes - problems - possible)
+            missed[tool].update(problems - codes)
+            if by_log and (problems - codes or codes - problems - possible):
+                print(f"  {tool}, {log.name}: missed {sorted(problems - codes)}, "
+                      f"false {sorted(codes - problems - possible)}")  # fmt: skip
     for tool in tools:
         hits, alarms, misses = (counts[tool].total() for counts in (right, wrong, missed))
         print(
-            f"{tool}: recall {hits / (hits + misses):.0%}, precision {hits / (hits + alarms):.0%} "
+            f"{tool}: recall {hits / max(hits + misses, 1):.0%}, precision {hits / max(hits + alarms, 1):.0%} "
             f"({hits} of {hits + misses} found, {alarms} false alarms)"
         )
         for code in sorted(labels | wrong[tool]):
             print(f"  {code:22} {right[tool][code]:3} of {labels[code]:3} found, {wrong[tool][code]:3} false")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("labels", nargs="?", type=Path, help="a JSON file with the labels of other logs")
+    labels = parser.parse_args().labels
+    if labels:
+        print_scores(read_labelled(labels), by_log=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        print_scores(write_labelled(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ _LEAST_REPEATS = 1.8
 _MANY_CALLS = 1000  # Drishti calls so many independent ones many, too
 _WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
 """Few processes have the time of these, and all others wait for them."""
+_SMALL_FILE = 64 << 10  # what a metadata server of Lustre may keep itself
 _METADATA_CALLS = {"opens": "open", "stats": "lookup", "syncs": "sync"}
 _BURST_BUFFER = 4.0  # how many times as fast as the parallel file system it is assumed to be
 _BECOME_COLLECTIVE = (
@@ -232,12 +233,17 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
         if many
         else "Darshan measured more time in opening and closing files and looking them up than in moving data",
         remedy=_advise_on_metadata(evidence, many),
-        share=meta / evidence.measured if evidence.measured > 0 else None,
+        share=(meta + _time_in_small_files(uses) * many) / evidence.measured if evidence.measured > 0 else None,
         predicted_gain=gain if many else MOST_GAIN,
         confidence="modelled" if many else "measured",
         numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
         files=evidence.name_files(calls),
     )
+
+
+def _time_in_small_files(uses: Uses) -> float:
+    """Darshan's seconds for the data of files that are so small that only their number counts."""
+    return float(uses["seconds"][uses["bytes"].sum(axis=1) < _SMALL_FILE].sum())
 
 
 def _count_metadata(uses: Uses) -> str:
