@@ -39,7 +39,7 @@ def ask_forebay(log: Path) -> set[str]:
 def ask_drishti(log: Path) -> set[str]:
     raised: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
-        command = ["drishti", log, "--csv", "--export_dir", folder]
+        command = ["drishti", str(log), "--csv", "--export_dir", folder]
         subprocess.run(command, capture_output=True, timeout=120, check=False)
         for table in Path(folder).glob("*.csv"):  # none if it gave up
             with table.open() as file:

@@ -22,10 +22,6 @@ _NAMED = 3
 _BLOCK = 50_000
 
 
-def _second(pair: tuple[int, float]) -> float:
-    return pair[1]
-
-
 def is_io_noticeable(seconds: float, run_time: float) -> bool:
     """Whether seconds of one process are a noticeable part of the run."""
     return seconds >= NOTICEABLE * run_time
@@ -133,28 +129,25 @@ class Evidence:
 
     @cached_property
     def seconds_by_process(self) -> Floats:
-        """Darshan's seconds that each process spent on records of its own."""
+        """Darshan's seconds of each process. Of a merged record, every process has an equal part, and the slowest one
+        what Darshan says."""
         totals = np.zeros(self.nprocs)
+        slowest = np.zeros(self.nprocs)
         for uses in (self.records.posix, self.records.stdio):
             alone = uses["rank"] >= 0
             spent = uses["seconds"].sum(axis=1, dtype=float) + uses["meta_seconds"]
             totals += np.bincount(uses["rank"][alone], weights=spent[alone], minlength=self.nprocs)[: self.nprocs]
-        return totals
+            totals += float(spent[~alone].sum()) / self.nprocs
+            np.maximum.at(slowest, uses["ranks"][~alone, 1], uses["slowest_seconds"][~alone])
+        return np.maximum(totals, slowest)
 
     @cached_property
     def slowest_process(self) -> tuple[int, float]:
         """The process with most of Darshan's seconds of I/O, and how many; at least so many, as a merged record names
         only its slowest process."""
-        totals = self.seconds_by_process.copy()
-        slowest: tuple[int, float] = (0, 0.0)
-        for uses in (self.records.posix, self.records.stdio):
-            merged = uses[uses["rank"] < 0]
-            totals += float(merged["seconds"].sum() + merged["meta_seconds"].sum()) / self.nprocs
-            if merged.size:
-                at = int(merged["slowest_seconds"].argmax())
-                slowest = max(slowest, (int(merged["ranks"][at, 1]), float(merged["slowest_seconds"][at])), key=_second)
-        busiest = max(slowest, (int(totals.argmax()), float(totals.max())), key=_second)
-        return busiest[0], min(busiest[1], self.measured)
+        seconds = self.seconds_by_process
+        busiest = int(seconds.argmax())
+        return busiest, min(float(seconds[busiest]), self.measured)
 
     @cached_property
     def busiest_seconds(self) -> float:

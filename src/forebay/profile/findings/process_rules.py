@@ -8,6 +8,8 @@ from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.target_rules import find_slow_targets
 
 _LEAST_IMBALANCE = 1.5
+_LEAST_BYTES = 1 << 20
+_MOST_GAIN = 16.0  # of a single writer; more would need more nodes or OSTs than most files get
 _LEAST_LATENESS = 2.5  # times as long as the others take
 _LEAST_WAIT = 0.05  # of the run
 
@@ -19,14 +21,17 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
     busy, most = _find_busiest(evidence)
     mean = evidence.moved / evidence.nprocs
     alone = most > 0.9 * evidence.moved
-    if most < max(_LEAST_IMBALANCE * mean, evidence.fs.rpc):
+    if most < max(_LEAST_IMBALANCE * mean, _LEAST_BYTES):
         yield from _find_straggler(evidence)
         return
-    if evidence.records.calls["collective"].any() and not alone:
+    if evidence.calls_collectively and not alone:
         return  # with collective calls, a few processes move the data of all
-    if (1 - mean / most) * evidence.busiest_seconds < NOTICEABLE * evidence.records.job.run_time:
-        return
-    gain = min(most / mean, 16.0) if alone else most / mean
+    gain = min(most / mean, _MOST_GAIN if alone else most / mean)
+    if evidence.measured > 0:
+        seconds, usual = float(evidence.seconds_by_process[busy]), evidence.measured / evidence.nprocs
+        if seconds - usual < NOTICEABLE * evidence.records.job.run_time:
+            return  # it has more bytes, but they took no longer
+        gain = min(gain, seconds / max(usual, 1e-9))
     because, remedy = _explain_uneven(alone, evidence.calls_collectively, bool(evidence.records.layouts))
     yield Finding(
         code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
@@ -46,12 +51,12 @@ def _find_straggler(evidence: Evidence) -> Iterator[Finding]:
     others = (evidence.measured - seconds) / max(evidence.nprocs - 1, 1)
     wait = max(_LEAST_WAIT * evidence.records.job.run_time, LEAST_SECONDS)
     late = seconds >= _LEAST_LATENESS * others and seconds - others >= wait
-    if not late or evidence.records.calls["collective"].any() or any(find_slow_targets(evidence)):
+    if not late or evidence.calls_collectively or any(find_slow_targets(evidence)):
         return
     yield Finding(
         code=Code.IMBALANCE,
         seen=f"process {process} spent {format_duration(seconds)} in I/O, the others "
-        f"{format_duration(others)} on average, although it moved no more than they did",
+        f"{format_duration(others)} on average, although no process moved much more than the others",
         because="the run waits for its slowest process",
         remedy="Compare with other runs of the program (forebay diagnose APP): always the same process does more or "
         "smaller calls than the others; another one each time is a slow node or a busy server.",
