@@ -1,5 +1,6 @@
 """What a run did, from its log."""
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from forebay.profile.findings.evidence import Evidence
 from forebay.profile.overview.files import SHOWN
 from forebay.profile.overview.run import RunOverview, describe_run
 from forebay.profile.overview.targets import Target, mark_slow
-from support.darshan_logs import wheel_log
+from support.darshan_logs import Parts, wheel_log
 from support.labelled_logs import MIB, Program, many_files, own, shared_blocks, stdio, striped, uneven
 
 
@@ -115,3 +116,14 @@ def test_a_log_without_files_has_nothing(tmp_path: Path) -> None:
     overview = overview_of(Program(nprocs=2), tmp_path)
     assert (overview.files.count, overview.moved, overview.io_seconds, overview.bandwidth) == (0, (0, 0), 0, None)
     assert isinstance(overview.evidence, Evidence) and not np.any(overview.shares)
+
+
+def test_a_folder_below_the_root_may_be_a_link_to_a_mounted_lustre(tmp_path: Path) -> None:
+    program = Program(nprocs=2)
+    own(program, MIB, MIB)
+    log = program.write(tmp_path / "run.darshan")
+    names = struct.pack("<Q", 100) + b"/grand/x\0" + struct.pack("<Q", 101) + b"/lus/grand/deep/y\0"
+    mounts = ("lustre", "/lus/grand"), ("overlay", "/"), ("nfs", "/home")
+    Parts(log).with_names(names).with_mounts(*mounts).write(log)
+    files = describe_run(evidence_of(log)).files
+    assert [(group.name, group.count) for group in files.mounts] == [("/lus/grand (lustre)", 2)]

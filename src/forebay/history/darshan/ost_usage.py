@@ -5,7 +5,7 @@ the file's name and the mounts. Layouts are flat arrays of about 60 bytes per fi
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,13 @@ def mounts_of(text: bytes) -> dict[str, str]:
     return {point.rstrip("/") or "/": kind for kind, _, point in lines if point.startswith("/")}
 
 
+def find_links(points: Sequence[str]) -> dict[bytes, int]:
+    """The index of the mount point that a folder below / probably leads to: sites that mount /lus/grand often have a
+    link to it at /grand."""
+    last = [point.rpartition("/")[2].encode() for point in points]
+    return {name: number for number, name in enumerate(last) if last.count(name) == 1 and name}
+
+
 class FileSystems:
     """Finds the file system of each file. `known` is `UNKNOWN` and the mount points of Lustre. File names are only read
     if several are mounted."""
@@ -53,9 +60,7 @@ class FileSystems:
     def _assign(self, names: Names, mounts: Mapping[str, str]) -> None:
         numbers = {point: self.known.index(point) if point in self.known else 0 for point in mounts}
         deepest = [(f"{p.rstrip('/')}/".encode(), numbers[p]) for p in sorted(mounts, key=len, reverse=True)]
-        # Sites that mount /lus/grand often have a link to it at /grand.
-        last = [point.rpartition("/")[2].encode() for point in self.known]
-        links = {name: number for number, name in enumerate(last) if last.count(name) == 1 and name}
+        links = find_links(self.known)
         for file, name in names():
             number = next((number for point, number in deepest if name.startswith(point)), 0)
             number = number or links.get(name[1:].partition(b"/")[0], 0)

@@ -44,6 +44,7 @@ RECORD_SIZES = {
 _COMPONENT = 72
 _MOST_COMPONENTS = 4096
 _JOB_BYTES = 4096
+_METADATA_BYTES = 1024
 
 
 class UnreadableLog(BadInput):
@@ -190,16 +191,30 @@ class Sections:
     def job(self) -> tuple[tuple[int, ...], bytes]:
         """The job's numbers (user, start, end, processes, job id; from format 3.41 on also nanoseconds), and its text:
         the command line, then a line for each mount."""
-        numbers = 7 if self._header.wide else 5
+        numbers, text = self._job_numbers, self._job_numbers * 8 + _METADATA_BYTES
+        whole = self._read_job()
+        return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
+
+    def release(self) -> str:
+        """The release of Darshan that recorded the job; "" if unknown."""
+        begin = self._job_numbers * 8
+        # Its hints are not of interest: they are those with which Darshan writes the log.
+        text = self._read_job()[begin : begin + _METADATA_BYTES].partition(b"\0")[0].decode("utf-8", "replace")
+        return next((line.removeprefix("lib_ver=") for line in text.splitlines() if line.startswith("lib_ver=")), "")
+
+    @property
+    def _job_numbers(self) -> int:
+        return 7 if self._header.wide else 5
+
+    def _read_job(self) -> bytes:
         whole = b""
         for piece in self._pieces(self._header.job, "job"):
             whole += piece
             if len(whole) >= _JOB_BYTES:
                 break
-        text = 8 * numbers + 1024  # after metadata that Forebay does not use
-        if len(whole) < text:
+        if len(whole) < self._job_numbers * 8 + _METADATA_BYTES:
             raise self.damage("its job section is too short", UnreadableSection)
-        return struct.unpack_from(f"{self._header.order}{numbers}q", whole), whole[text:_JOB_BYTES].partition(b"\0")[0]
+        return whole
 
     def names(self) -> Iterator[tuple[int, bytes]]:
         """The id and name of each file."""

@@ -1,13 +1,14 @@
 """The files of a run: which are the largest and the slowest, what they were used for, and where they are."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
+from forebay.history.darshan.ost_usage import find_links
 
 Floats = NDArray[np.float64]
 Mounts = NDArray[np.int16]
@@ -144,7 +145,7 @@ def _span(records: Uses, operation: int) -> Span | None:
 
 def _read_names(records: FileRecords, wanted: set[int], ids: NDArray[np.uint64]) -> tuple[dict[int, str], Mounts]:
     """The names of the wanted files, and the index of each file's mount point in `_mount_points`, -1 for none."""
-    mounts = _MountFinder(_mount_points(records))
+    mounts = _MountFinder(_mount_points(records), records.mounts)
     mount_of = np.full(ids.size, -1, dtype=np.int16)
     names: dict[int, str] = {}
     found_ids, found = array("Q"), array("h")  # a log can have millions of files
@@ -168,17 +169,26 @@ def _mount_points(records: FileRecords) -> list[str]:
 class _MountFinder:
     """Finds the mount point of a file's name, and remembers it for the names with the same first folders."""
 
-    def __init__(self, points: Sequence[str]) -> None:
+    def __init__(self, points: Sequence[str], kinds: Mapping[str, str]) -> None:
         self._points = [f"{point.rstrip('/')}/".encode() for point in points]
-        self._depth = max((point.count(b"/") for point in self._points), default=1)
+        self._depth = max((point.count(b"/") for point in self._points), default=1) + 1
+        is_lustre = [kinds[point].startswith("lustre") for point in points]
+        self._lustre = {number for number, lustre in enumerate(is_lustre) if lustre}
+        self._links = find_links([point if lustre else "" for point, lustre in zip(points, is_lustre, strict=True)])
         self._known: dict[bytes, int] = {}
 
     def find(self, name: bytes) -> int:
+        """The index of the mount point; -1 for none."""
         folders = b"/".join(name.split(b"/", self._depth)[: self._depth])
         if folders not in self._known:
-            within = folders + b"/"
-            self._known[folders] = next((n for n, point in enumerate(self._points) if within.startswith(point)), -1)
+            self._known[folders] = self._find_new(folders + b"/")
         return self._known[folders]
+
+    def _find_new(self, folders: bytes) -> int:
+        number = next((n for n, point in enumerate(self._points) if folders.startswith(point)), -1)
+        if number in self._lustre:
+            return number
+        return self._links.get(folders[1:].partition(b"/")[0], number)
 
 
 def _group_by_use(read: Floats, written: Floats, extents: Floats) -> list[FileGroup]:

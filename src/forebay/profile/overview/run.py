@@ -40,7 +40,8 @@ class SlowestFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOverview:
-    """One run. `shares` are those of reads, writes and metadata in the time of all processes. `io_seconds` are those of
+    """One run. `darshan` is the release that recorded it, `collective` and `independent` are numbers of MPI-IO calls.
+    `shares` are those of reads, writes and metadata in the time of all processes. `io_seconds` are those of
     the process with most. `by_process` has the bytes that each process read and wrote, or is None if unknown, like
     `order`."""
 
@@ -49,6 +50,9 @@ class RunOverview:
     targets: list[Target]
     activity: Activity | None
     totals: dict[str, ModuleTotals]
+    darshan: str
+    collective: int
+    independent: int
     moved: tuple[int, int]
     shares: tuple[float, float, float]
     io_seconds: float
@@ -67,6 +71,7 @@ def describe_run(evidence: Evidence) -> RunOverview:
     records = evidence.records
     with open_log(records.path) as log:
         activity = read_activity(log.sections, records.modules, records.job)
+        release = log.sections.release()
     kinds = [uses for uses in (records.posix, records.stdio, records.dfs) if uses.size]
     moved = sum((uses["bytes"].sum(axis=0) for uses in kinds), np.zeros(2, dtype=np.int64))
     return RunOverview(
@@ -75,6 +80,9 @@ def describe_run(evidence: Evidence) -> RunOverview:
         targets=describe_targets(records),
         activity=activity,
         totals={name: records.totals[name] for name in KINDS if name in records.totals},
+        darshan=release,
+        collective=int(records.calls["collective"].sum()),
+        independent=int(records.calls["independent"].sum()),
         moved=(int(moved[0]), int(moved[1])),
         shares=_measure_shares(kinds, records.job.run_time * records.job.nprocs),
         io_seconds=sum(_slowest(uses, records.job.nprocs) for uses in kinds),

@@ -34,8 +34,14 @@ def page_of_log(
         findings=[show_finding(finding) for finding in diagnosis.findings],
         about_findings=describe_basis(diagnosis) if diagnosis.findings else "",
         sections=[*(section for show in _SECTIONS if (section := show(overview))), *sections],
-        origin=[f"Darshan log {path_text(records.path.name)}, format {records.job.log_ver}.", *origin],
+        origin=[_describe_log(overview), *origin],
     )
+
+
+def _describe_log(overview: RunOverview) -> str:
+    records = overview.evidence.records
+    by = f" by Darshan {overview.darshan}" if overview.darshan else ""
+    return f"From the log {path_text(records.path.name)}, written{by} in format {records.job.log_ver}."
 
 
 def row_of_log(overview: RunOverview) -> Row:

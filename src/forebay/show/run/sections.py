@@ -1,5 +1,6 @@
 """The sections of a run's page on requests, files, storage targets and processes."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,34 +20,43 @@ from forebay.show.run.page import Facts, Picture, Section, format_roughly, short
 _MOST_TARGETS = 12
 _MOST_COLUMNS = 120
 _MOST_COMMON = 6
+_REQUESTS = {"POSIX": "Requests to the file system", "DFS": "Requests to DAOS", "MPI-IO": "MPI-IO calls"}
 
 
 def show_requests(overview: RunOverview) -> Section | None:
     """The sizes and the order of requests, and the calls of each interface; None without any."""
     if not overview.totals:
         return None
-    names = [name for name in ("POSIX", "DFS", "MPI-IO") if name in overview.totals]
-    name = next((name for name in names if overview.totals[name].sizes.any()), None)
     tables = []
-    if name is not None:
-        where = {"POSIX": "Requests to the file system", "DFS": "Requests to DAOS", "MPI-IO": "MPI-IO calls"}[name]
-        tables.append(draw_sizes(where, overview.totals[name].sizes))
-        common = overview.totals[name].common.most_common(_MOST_COMMON)
-        rows = [(format_binary(size), f"{count:,}") for size, count in common]
-        tables.append(Table("The most common sizes", ("size", "requests"), rows))
+    for name, title in _REQUESTS.items():
+        if name in overview.totals and overview.totals[name].sizes.any():
+            tables.append(draw_sizes(title, overview.totals[name].sizes))
+            if len(tables) == 1:
+                tables.append(_list_common_sizes(overview.totals[name].common))
+    known = bool(tables)
+    notes = [] if known else ["The log has no request sizes: Darshan does not record those of the C library's streams."]
     tables.append(_describe_interfaces(overview))
-    notes = [] if name else ["The log has no request sizes: Darshan does not record those of the C library's streams."]
-    facts: Facts = ()
+    legend = drawings.OPERATIONS[:2] if known else ()
+    return Section(title="Requests", notes=notes, facts=_describe_order(overview), tables=tables, legend=legend)
+
+
+def _describe_order(overview: RunOverview) -> Facts:
+    facts: list[tuple[str, object]] = []
     if order := overview.order:
-        facts = (
+        facts += [
             ("Begin where the last one ended", format_share(order.contiguous)),
-            ("Skip ahead", format_share(order.ahead)),
-            ("Jump elsewhere", format_share(order.jumps)),
+            ("Go ahead by a stride that recurs", format_share(order.ahead)),
+            ("Jump ahead or back", format_share(order.jumps)),
             ("Not at a block of the file system", format_share(order.unaligned)),
-        )
-    return Section(
-        title="Requests", notes=notes, facts=facts, tables=tables, legend=drawings.OPERATIONS[:2] if name else ()
-    )
+        ]
+    if calls := overview.collective + overview.independent:
+        facts.append(("Collective MPI-IO calls", f"{overview.collective:,} of {calls:,}"))
+    return facts
+
+
+def _list_common_sizes(common: Counter[int]) -> Table:
+    rows = [(format_binary(size), f"{count:,}") for size, count in common.most_common(_MOST_COMMON)]
+    return Table("The most common sizes", ("size", "requests"), rows)
 
 
 def draw_sizes(title: str, sizes: NDArray[np.int64]) -> Table:
@@ -137,7 +147,7 @@ def show_targets(overview: RunOverview) -> Section | None:
 def list_targets(targets: Sequence[Target]) -> Section:
     """The OSTs of a run, the slow ones first, then those with most bytes."""
     slow = [target for target in targets if target.slow]
-    notes = [f"{plural(len(targets), 'storage target')} (OSTs) had files of this run."]
+    notes = [f"The files of this run were on {plural(len(targets), 'OST')}."]
     if slow:
         which = ", ".join(str(target.ost) for target in slow[:8])
         notes.append(f"OST {which} took much longer for each byte than the others.")
@@ -181,7 +191,8 @@ def _draw_targets(targets: Sequence[Target]) -> list[Picture]:
         kinds = [_kind_of(target) for target in largest]
         labels = [f"OST {target.ost}: {target.seconds:,.1f} s" for target in largest]
         seconds = [target.seconds for target in largest]
-        caption = f"Seconds on the busiest of about {len(targets) / _MOST_COLUMNS:.0f} OSTs in each column"
+        each = -(-len(targets) // _MOST_COLUMNS)
+        caption = f"Seconds of all processes, on the busiest of up to {each} OSTs in each column"
     caption += "; slow ones are red." if "slow" in kinds else "."
     drawing = drawings.draw_columns(seconds, kinds, caption, labels)
     return [Picture(drawing=drawing, caption=caption, axis=[f"OST {targets[0].ost}", f"OST {targets[-1].ost}"])]
@@ -214,7 +225,7 @@ def show_processes(overview: RunOverview) -> Section | None:
     most = [float(group.max()) for group in groups]
     caption = "Bytes of each process."
     if columns < nprocs:
-        caption = f"The most bytes of a process, among about {nprocs / columns:.0f} in each column."
+        caption = f"The most bytes of a process, among up to {-(-nprocs // columns)} in each column."
     drawing = drawings.draw_columns(most, [drawings.WRITE] * columns, caption)
     picture = Picture(drawing=drawing, caption=caption, axis=["process 0", f"process {nprocs - 1:,}"])
     return Section(title="Processes", facts=facts, pictures=[picture])
