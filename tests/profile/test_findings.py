@@ -2,7 +2,9 @@
 
 from collections import Counter
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 
 from forebay.history.darshan.file_records import read_file_records
@@ -10,6 +12,7 @@ from forebay.model.errors import UserError
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import LEAST_GAIN, find_problems
+from support.damage import damaged
 from support.darshan_logs import Parts, all_logs, wheel_log
 from support.labelled_logs import CLEAN, PLANTS, Labelled, labelled_programs
 
@@ -85,3 +88,21 @@ def test_every_real_log_has_an_answer(path: Path) -> None:
         assert finding.seen and finding.because and finding.remedy
         assert finding.share is None or 0 <= finding.share <= 1.001
         assert finding.predicted_gain is None or finding.predicted_gain >= LEAST_GAIN
+
+
+def test_a_damaged_log_is_diagnosed_or_refused(tmp_path: Path) -> None:
+    random, path = Random(11), tmp_path / "damaged.darshan"
+    whole = [labelled.program.write(tmp_path / f"{n}.darshan") for n, labelled in enumerate(PROGRAMS[12:40:4])]
+    answers = Counter[str]()
+    for number in range(140):
+        path.write_bytes(damaged(whole[number % len(whole)], random))
+        try:
+            findings = diagnose(path)
+        except UserError:
+            answers["refused"] += 1
+            continue
+        answers["diagnosed"] += 1
+        for finding in findings:
+            assert finding.share is None or 0 <= finding.share <= 1.001
+            assert all(np.isfinite(n) and n >= 0 for n in finding.numbers.values() if not isinstance(n, str))
+    assert min(answers.values()) > 20, answers

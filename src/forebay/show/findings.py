@@ -46,10 +46,12 @@ def describe_run(diagnosis: Diagnosis) -> str:
     command = diagnosis.exe.split()
     program = printable(command[0].rpartition("/")[2] if command else Path(diagnosis.log).name)
     each = format_duration(diagnosis.io_seconds / diagnosis.processes)
+    whole = format_duration(diagnosis.run_time) if diagnosis.run_time > 0 else "unknown run time"
+    in_threads = 0 < diagnosis.run_time < diagnosis.io_seconds / diagnosis.processes
     return (
-        f"{program}: {plural(diagnosis.processes, 'process')}, {format_duration(diagnosis.run_time)}, "
+        f"{program}: {plural(diagnosis.processes, 'process')}, {whole}, "
         f"{format_size(diagnosis.total_bytes)} moved, I/O {each} a process on average"
-        + (" (its threads added up)" if diagnosis.io_seconds > diagnosis.run_time * diagnosis.processes else "")
+        + (" (its threads added up)" if in_threads else "")
     )
 
 

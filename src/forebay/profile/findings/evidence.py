@@ -192,15 +192,19 @@ class Evidence:
         others the same part of the rest."""
         totals = np.zeros(self.nprocs)
         for uses in (self.posix, self.records.stdio):
-            moved = uses["bytes"].sum(axis=1).astype(float)
-            alone = uses["rank"] >= 0
-            totals += np.bincount(uses["rank"][alone], weights=moved[alone], minlength=self.nprocs)[: self.nprocs]
-            merged = uses[~alone]
-            known = np.minimum(merged["rank_bytes"], moved[~alone, None])
-            known[merged["ranks"][:, 0] == merged["ranks"][:, 1]] = 0  # of a log without these counters
-            others = np.where(known.any(axis=1), max(self.nprocs - 2, 1), self.nprocs)
-            rest = np.maximum(moved[~alone] - known.sum(axis=1), 0) / others
-            totals += rest.sum()
-            named = known.any(axis=1)
-            np.add.at(totals, merged["ranks"][named], known[named] - rest[named, None])
+            for first in range(0, uses.size, _BLOCK):  # a log can have millions of records
+                self._add_bytes(totals, uses[first : first + _BLOCK])
         return np.maximum(totals, 0)
+
+    def _add_bytes(self, totals: Floats, uses: Uses) -> None:
+        moved = uses["bytes"].sum(axis=1).astype(float)
+        alone = uses["rank"] >= 0
+        totals += np.bincount(uses["rank"][alone], weights=moved[alone], minlength=self.nprocs)[: self.nprocs]
+        ranks = uses["ranks"][~alone]
+        known = np.minimum(uses["rank_bytes"][~alone], moved[~alone, None])
+        known[ranks[:, 0] == ranks[:, 1]] = 0  # of a log without these counters
+        named = known.any(axis=1)
+        others = np.where(named, max(self.nprocs - 2, 1), self.nprocs)
+        rest = np.maximum(moved[~alone] - known.sum(axis=1), 0) / others
+        totals += rest.sum()
+        np.add.at(totals, ranks[named], known[named] - rest[named, None])

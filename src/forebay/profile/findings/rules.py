@@ -87,7 +87,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             where = f"{plural(files, 'file')} that several processes share"
             remedy = _ALREADY_COLLECTIVE if evidence.calls_collectively else _BECOME_COLLECTIVE
         else:
-            where = f"{plural(files, 'file')} of single processes"
+            where = plural(files, "file") + (" of single processes" if evidence.nprocs > 1 else "")
             remedy = (
                 "Collect data in a buffer and move at least 4 MiB at a time (setvbuf, an HDF5 chunk cache, a larger "
                 "record in the program's own buffer)."
@@ -278,7 +278,7 @@ def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
     """Which records can be of files that are read repeatedly. Of millions of files, few are."""
     read, written = uses["bytes"].T
     again: Bools = (read > 0) & (read >= _LEAST_REPEATS * np.maximum(uses["extent"][:, 0], written))
-    return again | shared
+    return again | (shared & (uses["rank"] >= 0))  # a merged record has all reads of its file
 
 
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
