@@ -8,12 +8,14 @@ from typing import Any
 from forebay.act.control.service.metrics import METRICS as SERVICE
 from forebay.act.forward.metrics import COUNCIL, NODE, SERVER
 from forebay.act.metrics import Metric
+from forebay.show.history.watch import METRICS as WATCH
 from generate.markdown import code, page, table, words
 
 HEAD = """\
 The service answers `GET /metrics` on its socket and, with TLS, to identified callers at `listen`. The other parts
 serve theirs over plain HTTP at `--metrics HOST:PORT`. A histogram NAME is shown as `NAME_bucket`, `NAME_sum` and
-`NAME_count`. [Metrics](../metrics.md) says how to collect and watch them.
+`NAME_count`. `forebay history watch --metrics FILE` writes its own into a file.
+[Metrics](../metrics.md) says how to collect and watch them.
 """
 _SHARED = {
     True: "from the journal: the same from all instances, and right after a restart",
@@ -26,6 +28,7 @@ PARTS: Mapping[str, tuple[Metric, ...]] = {
     "I/O node": tuple(NODE.values()),
     "council": tuple(COUNCIL.values()),
     "data server": tuple(SERVER.values()),
+    "history watch": tuple(WATCH.values()),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time as clock
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput, UnknownName
-from forebay.show.options import Database, Json, Plot
+from forebay.show.options import Database, Json, Plot, check_file
 from forebay.show.output import draw, print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ app = typer.Typer(help="Look at what ran.", no_args_is_help=True)
 commands = typer.Typer()
 
 _SHOWN = 50
+_WEEK = 7 * 86400.0
 Since = Annotated[str | None, typer.Option(help="Only from this date (and time) on.")]
 Until = Annotated[str | None, typer.Option(help="Only up to this date (before this time).")]
 Application = Annotated[str | None, typer.Option("--app", help="Only for this application.")]
@@ -152,6 +154,63 @@ def osts(
         tables.print_osts(ranked)
     else:
         typer.echo("No run has recorded which OSTs it used.")
+
+
+@app.command(epilog="Example: forebay history watch --since 2026-01-31 --mail - --metrics watch.prom")
+def watch(
+    since: Annotated[
+        str | None, typer.Option(help="Runs from this date (and time) on [default: the last week].")
+    ] = None,
+    until: Until = None,
+    mail: Annotated[
+        Path | None,
+        typer.Option(help="Write a mail with its subject, only if something began; - for stdout.", metavar="FILE"),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Write metrics for the textfile collector of Prometheus' node exporter.", metavar="FILE"),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Find what became slower, jobs in each other's way, and lost hours.
+
+    For every night, after the ingest. With --mail or --metrics, the report itself is only printed as --json.
+    """
+    from forebay.act.files import write_file
+    from forebay.act.metrics import format_metrics
+    from forebay.history.store.watched import newest_start
+    from forebay.profile.watch.report import watch_history
+    from forebay.show.history import documents
+    from forebay.show.history import watch as shown
+
+    for option, file in (("--mail", mail), ("--metrics", metrics)):
+        if file is not None and str(file) != "-":
+            check_file(option, file)
+    if str(mail) == "-" and json:
+        raise BadInput("--mail", "- and --json both write to stdout; choose one, or give --mail a file")
+    low, high = documents.parse_period(since, until)
+    end = clock.time() if high is None else high
+    begin = end - _WEEK if low is None else low
+    if begin >= end:
+        raise BadInput("--since", f"{since} is not before the end of the period")
+    with reading(db) as connection:
+        report = watch_history(connection, begin, end)
+        newest = newest_start(connection, end)
+    if metrics is not None:
+        write_file(metrics, format_metrics(shown.watch_metrics(report)).decode())
+    if mail is not None:
+        text = shown.format_mail(report)
+        if str(mail) == "-":
+            typer.echo(text, nl=False)
+        elif text:
+            write_file(mail, text)
+        else:
+            mail.unlink(missing_ok=True)
+    if json:
+        print_json(shown.watch_document(report))
+    elif mail is None and metrics is None:
+        shown.print_watch(report, newest)
 
 
 @app.command(epilog="Example: forebay history advice --outcome shadow --since 2026-01-01")

@@ -1,0 +1,98 @@
+"""Comparable runs: of one application and user, with as many processes, on one file system, of about one volume.
+
+The pace of a run is the logarithm of its I/O seconds per byte. Partial logs and runs that moved less than `LEAST_BYTES`
+have none. Volumes are alike if they fall between the same powers of four, and mostly reads, mostly writes or both:
+otherwise another input would look like a slower file system.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from forebay.history.store.watched import Records
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+LEAST_BYTES = 1 << 20
+NEIGHBOURS = 10
+"""Runs on each side that show what is usual for a run."""
+LEAST_NEIGHBOURS = 10
+LEAST_SPREAD = 0.1
+_BOTH = 0.2  # below this share of one operation, a run mostly does the other
+
+
+@dataclass(frozen=True)
+class Series:
+    """`rows` are runs in the order of their start; `order` are the indices of those with a pace, series by series, and
+    `bounds` where each series begins in `order`, and its end."""
+
+    rows: Records
+    order: Ints
+    bounds: Ints
+    pace: Floats
+    """By index in `rows`; NaN without one."""
+
+    def __iter__(self) -> Iterator[Ints]:
+        return (self.order[a:b] for a, b in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True))
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """The series of each run; -1 without one."""
+        of = np.full(self.rows.size, -1)
+        of[self.order] = np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
+        return of
+
+    @cached_property
+    def excess(self) -> Floats:
+        """How much slower each run was than its neighbours in the series: the logarithm, in robust standard deviations
+        of the series; NaN with fewer than `LEAST_NEIGHBOURS`."""
+        return self._against_neighbours[1]
+
+    @cached_property
+    def slowdown(self) -> Floats:
+        """How many times its neighbours' seconds per byte each run needed; NaN as above."""
+        return np.exp(self._against_neighbours[0])
+
+    @cached_property
+    def _against_neighbours(self) -> tuple[Floats, Floats]:
+        away, excess = np.full((2, self.rows.size), np.nan)
+        for members in self:
+            if members.size <= LEAST_NEIGHBOURS:
+                continue
+            own = self.pace[members] - _usual(self.pace[members])
+            spread = max(1.4826 * float(np.median(np.abs(own - np.median(own)))), LEAST_SPREAD)
+            away[members], excess[members] = own, own / spread
+        return away, excess
+
+
+def _usual(pace: Floats) -> Floats:
+    """The median of the runs around each run."""
+    from scipy.ndimage import median_filter
+
+    usual: Floats = median_filter(pace, size=min(2 * NEIGHBOURS + 1, pace.size))
+    return usual
+
+
+def group_runs(rows: Records) -> Series:
+    """Put comparable runs together."""
+    seconds, moved = rows["time_by_slowest"], rows["total_bytes"].astype(float)
+    has_pace = (rows["partial_flag"] == 0) & (seconds > 0) & (moved >= LEAST_BYTES)
+    pace = np.full(rows.size, np.nan)
+    pace[has_pace] = np.log(seconds[has_pace] / moved[has_pace])
+    chosen = np.flatnonzero(has_pace)
+    read = rows["bytes_read"][chosen] / moved[chosen]
+    keys = np.column_stack(
+        [
+            *(rows[name][chosen] for name in ("app_id", "uid", "nprocs", "filesystem")),
+            np.round(np.log2(moved[chosen]) / 2).astype(np.int64),
+            np.where(read < _BOTH, 0, np.where(read > 1 - _BOTH, 2, 1)),
+        ]
+    )
+    sorted_by = np.lexsort(keys.T)  # stable, so that runs stay in the order of their start
+    ordered = keys[sorted_by]
+    begins = np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1
+    bounds = np.concatenate(([0], begins, [chosen.size])) if chosen.size else np.zeros(1, dtype=np.int64)
+    return Series(rows, chosen[sorted_by], bounds, pace)
