@@ -1,6 +1,6 @@
 """How fast files of different sizes are with layouts of several components, beside the best of one component.
 
-    .venv/bin/python benchmarks/layouts.py [APPLICATIONS OF EACH KIND, 60]
+    .venv/bin/python benchmarks/layout_components.py [APPLICATIONS OF EACH KIND, 60]
 
 Draws applications that write large files alone, small files alone, or both, on machines of 4, 32 and 256 targets with
 metadata servers whose costs differ by up to a factor of two from the assumed ones. Every policy decides the first 12
