@@ -261,7 +261,12 @@ def _advise_on_metadata(evidence: Evidence, many: bool) -> str:
             "make HDF5's metadata calls collective (H5Pset_all_coll_metadata_ops, H5Pset_coll_metadata_write)"
         )
     text = ", and ".join(filter(None, (", ".join(advice[:-1]), advice[-1])))
-    return f"{text[0].upper()}{text[1:]}."
+    on_mdt = (
+        " forebay advise --apply DIR keeps small files on the metadata servers alone, where Lustre has room for them."
+        if many and evidence.records.layouts
+        else ""
+    )
+    return f"{text[0].upper()}{text[1:]}.{on_mdt}"
 
 
 def _measured_metadata(evidence: Evidence) -> float:

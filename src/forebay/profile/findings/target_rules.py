@@ -40,7 +40,7 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
             because=f"the bytes of a file flow through its OSTs, and {plural(stripes, 'OST')} can't serve "
             f"{processes} processes at once",
             remedy=f"Before the run: lfs setstripe -c {count} -S {max(int(used.stripe_size[largest]) >> 20, 1)}M DIR "
-            "(existing files keep their layout: copy them).",
+            "(existing files keep their layout: copy them). forebay advise --apply DIR also weighs small files.",
             share=evidence.measure_share(np.isin(evidence.posix["id"], used.file_ids[shared])),
             predicted_gain=gain,
             numbers=numbers | {"stripes": stripes, "processes": processes},
