@@ -1,5 +1,6 @@
 """No test depends on time, nor on chance; `--hypothesis-profile=explore` draws at random, and more."""
 
+import atexit
 import gc
 import os
 
@@ -9,6 +10,7 @@ from hypothesis import settings
 from forebay.cli import with_system_folders
 from forebay.kernel_cache import kernels_folder
 
+gc.disable()  # until all tests are collected, because what is imported stays
 pytest_plugins = ["support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
@@ -17,6 +19,17 @@ settings.load_profile("forebay")
 # Tests give processes homes and caches of their own; machine code is the same in all of them.
 os.environ["NUMBA_CACHE_DIR"] = str(kernels_folder())
 os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        atexit.register(_end_worker, os.getpid())
+
+
+def _end_worker(worker: int) -> None:
+    """End a worker of xdist without freeing its objects one by one, which takes seconds."""
+    if os.getpid() == worker:
+        os._exit(0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,3 +47,9 @@ def pytest_collection_finish() -> None:
     """All that was imported and collected stays: the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Free frozen objects as usual; otherwise some libraries report them as leaks."""
+    gc.unfreeze()
