@@ -7,8 +7,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -114,12 +114,33 @@ A killed process does not end at once: it may still be writing to a disk.
 
 
 class Child:
-    """A child process, which the kernel kills if this process ends. Call `stop`, or wait until `code` is not None."""
+    """A child process, which the kernel kills if this process ends. Call `stop`, or wait until `code` is not None.
 
-    def __init__(self, argv: Sequence[str], *, quiet: bool = False) -> None:
-        """Start it. Read its output from `out`; its stderr is this process's stderr, or nothing if `quiet`."""
+    It also ends with the thread that started it. With `outlives`, it ends with neither.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        quiet: bool = False,
+        is_merged: bool = False,
+        descriptors: Sequence[int] = (),
+        outlives: bool = False,
+        errors: Path | None = None,
+    ) -> None:
+        """Start it with these `descriptors` of this process.
+
+        Read its output from `out`. Its stderr goes there, too, if `is_merged`; else to the file `errors`; else to this
+        process's stderr, or nowhere if `quiet`.
+        """
         self.argv = tuple(argv)
-        self._process = _start(argv, stderr=subprocess.DEVNULL if quiet else None)
+        with ExitStack() as stack:
+            stderr: Any = subprocess.STDOUT if is_merged else subprocess.DEVNULL if quiet else None
+            if errors is not None:
+                stderr = stack.enter_context(errors.open("wb"))
+            descriptors = tuple(descriptors)
+            self._process = _start(argv, outlives=outlives, stderr=stderr, pass_fds=descriptors)
 
     @property
     def pid(self) -> int:
@@ -152,6 +173,17 @@ class Child:
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
+    def detach(self) -> None:
+        """Leave it to itself; it must not print any more."""
+        os.close(self.out)
+        self._process.returncode = 0  # so that nothing waits for it
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait until it ends, for at most so long; return `code`."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.code
+
     def stop(self, grace: float) -> None:
         """Ask it to end. After `grace` seconds, kill it and every process that it started."""
         self.signal(signal.SIGTERM)
@@ -163,17 +195,40 @@ class Child:
             self._process.stdout.close()
 
 
-def end_orphan(file: Path, grace: float = 0.0) -> None:
-    """Kill a process that an earlier run left behind, after `grace` seconds. `file` has its id and is its argument."""
-    with suppress(OSError, ValueError, OverflowError):
-        pid = int(file.read_text())
-        process = os.pidfd_open(pid)
-        try:
-            is_ours = os.fsencode(file) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if is_ours and not select.select([process], [], [], grace)[0]:
+def end_orphan(file: Path, grace: float = 0.0, *, ask: bool = False) -> None:
+    """Kill a process that an earlier run left behind, after `grace` seconds. `file` has its id and is its argument.
+
+    With `ask`, ask it to end first.
+    """
+    with _open_orphan(file) as process:
+        if process is not None:
+            if ask:
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+            if not select.select([process], [], [], grace)[0]:
                 signal.pidfd_send_signal(process, signal.SIGKILL)
                 select.select([process], [], [], _GRACE)
-        finally:
+
+
+def is_orphan_alive(file: Path) -> bool:
+    """Return whether the process whose id is in `file`, and whose argument is `file`, still runs."""
+    with _open_orphan(file) as process:
+        return process is not None
+
+
+@contextmanager
+def _open_orphan(file: Path) -> Iterator[int | None]:
+    """Give a descriptor of the process, if it runs: another process may have its id now."""
+    process = None
+    try:
+        with suppress(OSError, ValueError, OverflowError):
+            pid = int(file.read_text())
+            process = os.pidfd_open(pid)
+            if os.fsencode(file) not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                os.close(process)
+                process = None
+        yield process
+    finally:
+        if process is not None:
             os.close(process)
 
 
@@ -223,21 +278,41 @@ def _run_child(work: Callable[[], None]) -> None:
         os._exit(code)
 
 
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+_DEATH_SIGNAL, _GET_DEATH_SIGNAL = 1, 2  # PR_SET_PDEATHSIG and PR_GET_PDEATHSIG of prctl(2)
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 
 
+def _reset_signals() -> None:
+    for number in _ENDING:  # a background job ignores some of these signals, and its children inherit that
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def _end_with_parent(parent: int) -> Callable[[], None]:
     def prepare() -> None:
-        for number in _ENDING:  # a background job ignores some of these signals, and its children inherit that
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _reset_signals()
         _prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:  # the parent ended before the prctl
             os._exit(1)
 
     return prepare
+
+
+def become_user(uid: int, gid: int) -> None:
+    """Switch this process, which root has started, to a user for good, without other groups.
+
+    The kernel then forgets that this process ends with its parent, so say it again.
+    """
+    parent, number = os.getppid(), ctypes.c_int()
+    _prctl(_GET_DEATH_SIGNAL, ctypes.byref(number))
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    if number.value:
+        _prctl(_DEATH_SIGNAL, number.value)
+        if os.getppid() != parent:  # the parent ended in the meantime
+            os._exit(1)
 
 
 class _Process(subprocess.Popen[bytes]):
@@ -249,14 +324,14 @@ class _Process(subprocess.Popen[bytes]):
                 pipe.close()
 
 
-def _start(argv: Sequence[str], **options: Any) -> _Process:
+def _start(argv: Sequence[str], *, outlives: bool = False, **options: Any) -> _Process:
     try:
         return _Process(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that a signal to the group also stops the command's children
-            preexec_fn=_end_with_parent(os.getpid()),
+            preexec_fn=_reset_signals if outlives else _end_with_parent(os.getpid()),
             **options,
         )
     except FileNotFoundError:

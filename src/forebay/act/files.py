@@ -28,6 +28,18 @@ def write_file(path: Path, text: str, mode: int = 0o644) -> None:
     sync_folder(path.parent)
 
 
+@contextmanager
+def open_secret(text: str) -> Iterator[int]:
+    """Give the descriptor of a file in memory that only its owner can read, for a process that inherits it."""
+    descriptor = os.memfd_create("secret", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+        os.fchmod(descriptor, 0o600)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def write_synced(path: Path, text: str, mode: int) -> None:
     """Write the file and wait until it is on the disk."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:

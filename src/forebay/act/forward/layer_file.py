@@ -171,7 +171,7 @@ def read_layer(path: Path) -> LayerFile:
     if file.mount is not None:
         nodes = ",".join(str(ion.addresses[0]) for ion in ions)
         where = str(path.absolute().parent / file.mount.folder)
-        mounts = (Part(name="mount", arguments=("mount", where, "--nodes", nodes, "--key", str(key))),)
+        mounts = (Part(name="mount", arguments=("mount", where, "--nodes", nodes, "--key", str(key), "--replace")),)
     return LayerFile(folder=folder, key=key, servers=servers, council=council, ions=ions, mounts=mounts)
 
 

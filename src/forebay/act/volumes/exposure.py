@@ -2,11 +2,11 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from forebay.act.command import CommandFailed
 from forebay.act.files import write_file
@@ -37,6 +37,10 @@ class Exposure:
 class Exposer(Protocol):
     """A way to expose volumes."""
 
+    mounted: ClassVar[bool]
+    """Whether it serves the files of a mounted volume, to anybody with the key, at an address that never changes;
+    otherwise, it serves an unmounted image or device."""
+
     def plan(self, volume: Volume, hosts: tuple[str, ...], /) -> Exposure:
         """Plan the exposure, with settings that do not change later. Raise BadInput if it is impossible."""
 
@@ -57,21 +61,28 @@ class Exposures:
     exposers: dict[str, Exposer]
     after: Callable[[str], None] = ignore_step
 
-    def expose(self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "") -> Exposure:
-        """Let only these hosts reach the volume, with `key` or a new key. Repeating the call changes nothing."""
+    def expose(
+        self, volume: Volume, how: str, hosts: Sequence[str], *, key: str = "", more: Mapping[str, str] | None = None
+    ) -> Exposure:
+        """Let only these hosts reach the volume, with `key` or a new key. Repeating the call changes nothing.
+
+        `more` are further settings.
+        """
         name, path, hosts = volume.name, str(volume.path), tuple(hosts)
         if how == "none":
             return Exposure(name=name, kind=how, source=path, hosts=hosts, settings={"path": path}, state="whole")
         if how not in self.exposers:
             raise UnknownName("way to expose a volume", how, ("none", *self.exposers))
-        _check_request(volume, hosts)
         exposer, known = self.exposers[how], self._read(name)
+        if not exposer.mounted:
+            _check_request(volume, hosts)
         plan = known or exposer.plan(volume, hosts)
         if plan.kind == "unreadable":
             raise BadInput(f"volume {name}", "has an unreadable plan; withdraw it first")
         if (plan.kind, plan.source, plan.hosts) != (how, path, hosts):
             reason = f"is already exposed by {plan.kind} to {', '.join(plan.hosts)}; withdraw it first"
             raise BadInput(f"volume {name}", reason)
+        plan = replace(plan, settings={**plan.settings, **(more or {})})
         if key and "key" in plan.settings:
             plan = replace(plan, settings={**plan.settings, "key": key})
         fields = {field: value for field, value in asdict(plan).items() if field != "state"}
@@ -83,7 +94,8 @@ class Exposures:
                 self.after(f"plan the exposure of {name}")
                 exposer.start(plan)
         except UserError:
-            self.withdraw(name)
+            if known is None or not exposer.mounted:
+                self.withdraw(name)
             raise
         return self._update_state(plan)
 

@@ -4,14 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forebay.act.volumes.btrfs import Btrfs
+from forebay.act.volumes.data_server import DataServers
 from forebay.act.volumes.directory import Directory
-from forebay.act.volumes.exposure import Exposures
+from forebay.act.volumes.exposure import Exposer, Exposures
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.lvm import Lvm
 from forebay.act.volumes.nbd import NbdExposer
 from forebay.act.volumes.nvme import NvmeExposer, Nvmet
 from forebay.act.volumes.volume_lifecycle import Volumes, ignore_step
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.grant import SHARED
 
 KINDS = ("directory", "loop", "btrfs", "lvm", "nvmet")
 
@@ -43,4 +45,5 @@ def open_exposures(
     """Open the exposures of the node at `address`; `folder` keeps their plans and keys."""
     nbd = NbdExposer(folder=folder, address=address, after=after)
     nvmet = NvmeExposer(folder=folder, address=address, after=after)
-    return Exposures(folder=folder, exposers={"nbd": nbd, "nvmet": nvmet}, after=after)
+    exposers: dict[str, Exposer] = {"nbd": nbd, "nvmet": nvmet, SHARED: DataServers(address)}
+    return Exposures(folder=folder, exposers=exposers, after=after)

@@ -35,6 +35,7 @@ class NbdExposer:
     it. `folder` holds the keys.
     """
 
+    mounted: ClassVar[bool] = False
     folder: Path
     address: str = "127.0.0.1"
     after: Callable[[str], None] = ignore_step

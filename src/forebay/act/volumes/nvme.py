@@ -139,6 +139,7 @@ class NvmeExposer(NvmeTarget):
     for each host that Forebay added to the target, as a mark.
     """
 
+    mounted: ClassVar[bool] = False
     folder: Path
     address: str = "127.0.0.1"
     service: int = 4420

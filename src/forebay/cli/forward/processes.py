@@ -49,6 +49,7 @@ def server(
     of: Annotated[int, typer.Option(help="Number of servers in the layer.", min=1)] = 1,
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
+    user: Annotated[str | None, typer.Option(help="Run as UID:GID; only root can [default: as it is started].")] = None,
     emulate: Annotated[float | None, typer.Option(help="Emulate the modelled server, this many times slower.")] = None,
     metrics: Metrics = None,
     json: Json = False,
@@ -72,6 +73,8 @@ def server(
         layout=layout(stripes or of, stripe_size),
         emulation=emulation,
     )
+    if user is not None:
+        switch_user(user)
     run_server(settings, metrics, partial(announce_ready, "server", json, index=index))
 
 
@@ -220,14 +223,17 @@ def mount(
     app: Annotated[str, typer.Option(help="Application name in the history.")] = "mount",
     job: Annotated[str | None, typer.Option(help="Job number [default: from the batch system].")] = None,
     processes: Annotated[int | None, typer.Option(help="Number of processes of the job.", min=1)] = None,
+    replace_: Annotated[bool, typer.Option("--replace", help="Unmount a mount whose process is gone.")] = False,
 ) -> None:
     """Mount the layer for ordinary programs. Unmount it, or send SIGTERM or Ctrl-C, to end it."""
     from forebay.act.forward.clients.channel import identify
     from forebay.act.forward.clients.sync import Client
-    from forebay.act.forward.mount.device import check_mount_point, mount
+    from forebay.act.forward.mount.device import check_mount_point, clear_dead_mount, mount
     from forebay.act.forward.mount.layer_files import LayerFiles
     from forebay.act.forward.net.key import read_key
 
+    if replace_:
+        clear_dead_mount(folder)
     check_mount_point(folder)
     who = identify(app, job or "", processes or 0)
     at_most_a_day = (lambda value: 0 <= value <= 86400), "must be between 0 s and 1 day"
@@ -239,6 +245,26 @@ def mount(
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
     files = LayerFiles(client)
     mount(files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
+
+
+def switch_user(text: str) -> None:
+    """Become the user UID:GID, unless this process runs as that user already.
+
+    The user may not be able to read Python's own files, so load what is loaded later: addresses need a codec.
+    """
+    import os
+
+    from forebay.act.command import become_user
+    from forebay.model.grant import MOST_UID
+
+    numbers = [int(part) if part.isascii() and part.isdigit() else -1 for part in text.split(":")]
+    if len(numbers) != 2 or not all(0 <= number <= MOST_UID for number in numbers):
+        raise BadInput("--user", f"must be UID:GID, such as 1000:1000, not {text!r}")
+    "localhost".encode("idna")
+    if os.geteuid() == 0:
+        become_user(numbers[0], numbers[1])
+    elif numbers[0] != os.geteuid():
+        raise BadInput("--user", f"only root can run a server as uid {numbers[0]}; this is uid {os.geteuid()}")
 
 
 def addresses(text: str) -> list[Address]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -27,6 +28,7 @@ EXPOSE = replace(MAKE, expose="wire", hosts=("h1",))
 class Wire:
     """Means that serve by remembering; `broken` ones don't start."""
 
+    mounted: ClassVar[bool] = False
     broken: bool = False
     serving: set[str] = field(default_factory=set)
 

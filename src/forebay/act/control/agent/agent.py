@@ -162,6 +162,7 @@ class Agent:
                 broken.append(error)
         if len(broken) == len(self._node.disks):
             raise broken[0]
+        self._node.resume(self._note_server)
         self.outbox.start()
         self._thread.start()
         self._rates.start()
@@ -173,6 +174,7 @@ class Agent:
             self._changed.notify_all()
         self._rates.stop()
         self._pool.shutdown(wait=True)
+        self._node.close()
         self.outbox.end(seconds)
         if not self._listens:  # else the thread ends when the client closes
             self._thread.join(seconds)
@@ -330,6 +332,9 @@ class Agent:
             self.outbox.report(report_trouble("failed", action, error))
         elif action.kind == "release" and count == _TRIES:
             self.outbox.report(report_trouble("stuck", action, error))
+
+    def _note_server(self, level: str, text: str, volume: str) -> None:
+        self.outbox.log("info" if level == "info" else "warning", text, volume)
 
     def _look_soon(self) -> None:
         """Check all disks soon, because one may differ from what the service knows."""

@@ -1,17 +1,20 @@
 """A storage node: its disks, the volumes on them, and the actions of the service that its agent carries out."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from forebay.act.control.api.forms import DiskForm, ReportForm, VolumeForm
 from forebay.act.control.auth.volume_keys import without_key
+from forebay.act.volumes.data_server import DataServers, Log
 from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
 from forebay.act.volumes.volume_lifecycle import Volumes
 from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UnknownName, UserError
+from forebay.model.grant import SHARED
 
 EXPOSE = "expose"
 """The field of every disk that says how clients reach its volumes; "none": the node mounts them."""
@@ -69,7 +72,7 @@ class AgentDisk:
         for volume in self.volumes.find():
             path, device = self.place_of(volume)
             served = exposed.get(volume.name)
-            is_served = self.expose == "none" or (served is not None and served.state == "whole")
+            is_served = self.expose == "none" if served is None else served.state == "whole"
             form = VolumeForm(
                 name=volume.name, disk=self.name, size=volume.size, path=path, device=device,
                 state="whole" if volume.state == "whole" and is_served else "half",
@@ -86,6 +89,27 @@ class Node:
 
     disks: Mapping[str, AgentDisk]
     exposures: Exposures
+
+    def resume(self, log: Log) -> None:
+        """Start the data servers of an earlier run again; `log` gets a line when one of them ends."""
+        servers = self._servers
+        servers.log = log
+        plans = {plan.name: plan for plan in self.exposures.list() if plan.kind == SHARED}
+        for disk in self.disks.values() if plans else ():
+            with suppress(UserError):  # the agent reports a disk that it cannot read
+                for volume in disk.volumes.find():
+                    if volume.name in plans and volume.state == "whole":
+                        servers.resume(plans[volume.name])
+
+    def close(self) -> None:
+        """End the data servers; the next run starts them again."""
+        self._servers.close()
+
+    @property
+    def _servers(self) -> DataServers:
+        servers = self.exposures.exposers[SHARED]
+        assert isinstance(servers, DataServers)
+        return servers
 
     def disk(self, name: str) -> AgentDisk:
         if name not in self.disks:
@@ -114,7 +138,7 @@ class Node:
 
     def _make(self, disk: AgentDisk, action: Action, is_new: bool) -> ReportForm:
         means, settings = action.expose or "none", {}
-        if means != disk.expose:
+        if (means if means != SHARED else "none") != disk.expose:
             where = "are mounted on the node" if disk.expose == "none" else f"are exposed by {disk.expose}"
             raise BadInput(f"disk {disk.name}", f"its volumes {where}; {means} is not possible there")
         volume = disk.volumes.make(
@@ -122,7 +146,8 @@ class Node:
         )
         if means != "none":
             try:
-                exposed = self.exposures.expose(volume, means, action.hosts, key=action.key)
+                more = {"index": str(action.index), "servers": str(action.servers)} if means == SHARED else {}
+                exposed = self.exposures.expose(volume, means, action.hosts, key=action.key, more=more)
             except UserError:
                 if is_new:  # nobody has written to it yet
                     disk.volumes.release(action.volume)

@@ -12,12 +12,10 @@ from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
-from forebay.model.grant import SHARED, Grant, State
+from forebay.model.grant import SHARED, SHARED_FOLDER, Grant, State
 
 VOLUMES = "volumes"
 """The type of a grant whose volumes are mounted or attached one by one; the other type is SHARED."""
-SHARED_FOLDER = "/run/forebay/shared"
-"""The folder below which every node mounts shared file systems."""
 AVAILABLE = (State.READY, State.IN_USE)
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 

@@ -42,6 +42,15 @@ def check_mount_point(folder: Path) -> None:
         raise CantMount("/dev/fuse is missing or not accessible; load the kernel's FUSE module: modprobe fuse")
 
 
+def clear_dead_mount(folder: Path) -> None:
+    """Unmount what a process that is gone had mounted there."""
+    try:
+        folder.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOTCONN, errno.ECONNABORTED):
+            _unmount(folder)
+
+
 def mount(
     files: FileSystem,
     folder: Path,

@@ -268,6 +268,8 @@ def _reconcile_found(draft: Draft, key: str, each: FoundVolume, command: Found) 
     """Mark a volume that exists as made, to be repaired, or to be removed."""
     disk = f"{command.node}/{each.disk}"
     volume = draft.tables.volumes.get(each.name)
+    if volume is not None and draft.tables.grants[volume.grant].ask.is_shared and not each.settings:
+        each = replace(each, whole=False)  # the agent has lost its plan of the data server
     tried = find_tried_disk(draft, command.node, each.name)
     if tried is not None and tried.key == disk:
         if each.whole:
