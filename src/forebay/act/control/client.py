@@ -77,7 +77,7 @@ class Client:
         self, service: Address, *, token: Path | None = None, authority: Path | None = None, patience: float = 5.0,
         munge: Path | None = None,
     ) -> None:  # fmt: skip
-        self.service, self.patience = service, patience
+        self.service, self.token, self.authority, self.patience = service, token, authority, patience
         headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('latin-1')}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge

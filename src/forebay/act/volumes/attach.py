@@ -21,6 +21,7 @@ from forebay.act.volumes.nbd import NbdConnection
 from forebay.act.volumes.nvme import NvmeConnection
 from forebay.act.volumes.volume import check_name, is_name
 from forebay.model.errors import BadInput, Refused, UnknownName, why
+from forebay.model.grant import SHARED
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -141,6 +142,8 @@ def attach_grant(
     """Attach all volumes of a grant, in order, or none; mark the grant as used."""
     if grant["state"] not in _AVAILABLE:
         raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be attached")
+    if grant["expose"] == SHARED:
+        raise Refused(f"grant {grant['id']} is a shared file system; mount it with forebay storage mount {grant['id']}")
     if grant["expose"] in ("", "none"):
         raise Refused(f"grant {grant['id']} is not exposed to other nodes; request one with --expose to attach it")
     before, attached = set(node.list_names(grant=grant["id"])), []

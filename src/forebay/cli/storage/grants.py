@@ -230,6 +230,46 @@ def show(
     print_json(document | ({"story": lines} if story else {})) if json else tables.print_grant(document, lines)
 
 
+@commands.command(epilog="Example: forebay storage mount 3f0c...")
+@with_client
+def mount(
+    client: Client,
+    grant: Id,
+    at: Annotated[Path | None, typer.Option("--at", help="Mount it here [default: its path on every node].")] = None,
+    env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
+    json: Json = False,
+) -> None:
+    """Mount a shared file system on this node, for its owner only. It is unmounted when the grant ends.
+
+    Root can mount it for its owner. Other users need fusermount3 and, for the default path, a folder that all users can
+    write to (mode 1777).
+    """
+    from forebay.act.volumes.shared_mount import mount_grant
+
+    path = str(mount_grant(client, client.grant(grant), at=at))
+    if json:
+        print_json({"grant": grant, "path": path})
+    else:
+        typer.echo("\n".join(tables.shell_exports(grant, [path])) if env else f"path: {path}")
+
+
+@commands.command(epilog="Example: forebay storage unmount 3f0c...")
+def unmount(
+    grant: Id,
+    at: Annotated[
+        Path | None, typer.Option("--at", help="Where it is mounted [default: its path on every node].")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Unmount a shared file system on this node. Its data stays. Unmounting twice is harmless."""
+    from forebay.act.volumes.shared_mount import SharedMount
+    from forebay.model.grant import SHARED_FOLDER
+
+    there = SharedMount((at or Path(SHARED_FOLDER) / grant).absolute()).unmount()
+    outcome = "unmounted" if there else "not mounted here"
+    print_json({"grant": grant, "unmounted": there}) if json else typer.echo(f"grant {grant}: {outcome}")
+
+
 @commands.command(epilog="Example: forebay storage attach 3f0c...")
 @with_client
 def attach(

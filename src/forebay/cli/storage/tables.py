@@ -53,7 +53,8 @@ def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
     if json:
         print_json(grant)
     elif env:
-        settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"]]
+        is_shared = grant.get("type") == "shared"  # `forebay storage mount` gets the settings itself
+        settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"] and not is_shared]
         typer.echo("\n".join(shell_exports(grant["id"], grant["paths"], settings)))
     else:
         typer.echo("\n".join([_summary(grant), *_places(grant)]))
