@@ -14,6 +14,7 @@ from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
 from forebay.history.store.jobs import forget_job, last_decision_time
 from forebay.model.errors import UserError
+from forebay.model.grant import SHARED_FOLDER
 from forebay.profile.findings.examination import examine_records
 
 
@@ -35,7 +36,13 @@ def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> 
     report, troubles = Report(), list[str]()
     if settings.space is not None:
         from forebay.act.volumes.attach import Attachments
+        from forebay.act.volumes.shared_mount import list_mounts_of_job
 
+        for mount in list_mounts_of_job(Path(SHARED_FOLDER), job.job):
+            try:
+                mount.unmount()
+            except UserError as error:
+                troubles.append(str(error))
         node = Attachments(folder=Path(settings.space.folder))
         for name in node.list_names(job=job.job):
             try:

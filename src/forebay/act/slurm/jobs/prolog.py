@@ -12,6 +12,7 @@ from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
 from forebay.history.store import Connection, Store, jobs
 from forebay.model.errors import UserError, name_errors
+from forebay.model.grant import SHARED
 from forebay.model.layout import Layout
 
 NAMES = ("FOREBAY_APP", "FOREBAY_SCRATCH", "FOREBAY_STRIPE_COUNT", "FOREBAY_STRIPE_SIZE", "FOREBAY_STRIPE_OFFSET",
@@ -139,11 +140,12 @@ def run_prolog(
 
 
 def _add_space(preparation: Preparation, settings: JobSettings, job: Job) -> Preparation:
-    """Mount the job's exposed space on this node. Only the first node of a job can mount a volume."""
+    """Mount the job's space on this node. Every node mounts a shared file system, only the first one a volume."""
     if settings.space is None:
         return preparation
     from forebay.act.control.client import Client, parse_service
     from forebay.act.volumes.attach import Attachments, attach_grant, list_job_grants
+    from forebay.act.volumes.shared_mount import mount_grant
 
     space, paths, troubles = settings.space, list[str](), list[str]()
     node, service = Attachments(folder=Path(space.folder)), parse_service(space.service, "space.service")
@@ -151,7 +153,10 @@ def _add_space(preparation: Preparation, settings: JobSettings, job: Job) -> Pre
         with Client(service, token=space.token, authority=space.authority, patience=_PATIENCE) as client:
             for grant in list_job_grants(client, job.user, job.job):
                 try:
-                    paths += [str(volume.path) for volume in attach_grant(client, node, grant, job=job.job)]
+                    if grant["type"] == SHARED:
+                        paths.append(str(mount_grant(client, grant, job=job.job)))
+                    else:
+                        paths += [str(volume.path) for volume in attach_grant(client, node, grant, job=job.job)]
                 except UserError as error:
                     troubles.append(str(error))
     except UserError as error:

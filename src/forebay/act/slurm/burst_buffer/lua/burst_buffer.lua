@@ -138,6 +138,7 @@ local function request_grant(job, uid, gid, request, limit)
   return forebay.parse_grant(call_for_space("POST", "/v1/grants", {
     key = forebay.grant_key(job) .. (count > 0 and "." .. (count + 1) or ""),
     job = tostring(job), uid = tonumber(uid), gid = tonumber(gid), tier = request.tier,
+    type = request.type, servers = request.servers, equal = request.equal,
     size = forebay.format_number(request.capacity), -- as text: cjson writes only 14 digits of a number
     seconds = longest,
   }))

@@ -116,13 +116,30 @@ local function parse_tier(value)
   return value
 end
 
+local TYPES = { volumes = true, shared = true }
+
+local function parse_type(value)
+  if not TYPES[value] then return nil, "'" .. value .. "' is not a type of space; known types: shared, volumes" end
+  return value
+end
+
+local function parse_servers(value)
+  local number = value:match("^%d%d?%d?$") and tonumber(value)
+  if not number or number < 1 then return nil, "'" .. value .. "' is not a number of data servers such as 4" end
+  return number
+end
+
 local READERS = {
   capacity = forebay.parse_size, time = forebay.parse_duration, pool = parse_tier, tier = parse_tier,
-  stage_in = parse_stage_in, stage_out = parse_stage_out,
+  stage_in = parse_stage_in, stage_out = parse_stage_out, type = parse_type, servers = parse_servers,
 }
-local KNOWN = "capacity, tier, pool, time, stage_in, stage_out"
+local KNOWN = "capacity, tier, pool, time, type, servers, equal, stage_in, stage_out"
 
 local function add_option(request, word)
+  if word == "equal" then
+    request.equal = true
+    return
+  end
   local name, value = word:match("^([^=]+)=(.*)$")
   if not name or not READERS[name] then return "unknown option '" .. word .. "'; known options: " .. KNOWN end
   local parsed, more = READERS[name](value)
@@ -157,8 +174,18 @@ local function each_directive(text, each)
   if options then each(options) end
 end
 
--- Parses the request of a script: capacity in bytes, tier ("" for any), time in seconds (or nil), stage_in and
--- stage_out as pairs of paths. Returns nil if it requests nothing; nil and one line if the request is invalid.
+-- Returns which options do not go together, or nil.
+local function explain_conflict(request)
+  if request.type == "shared" then
+    local stage = #request.stage_in > 0 and "stage_in" or #request.stage_out > 0 and "stage_out"
+    return stage and stage .. ": is not possible with type=shared; copy the files in the job" or nil
+  end
+  local option = request.servers and "servers" or request.equal and "equal"
+  return option and option .. ": is only for a shared file system; add type=shared" or nil
+end
+
+-- Parses the request of a script: capacity in bytes, tier ("" for any), time in seconds (or nil), type (nil: volumes),
+-- servers (or nil), equal, and stage_in and stage_out as pairs of paths. Returns nil if it requests nothing; nil and one line if the request is invalid.
 function forebay.parse_request(text)
   local request, wrong, any = { stage_in = {}, stage_out = {} }, nil, false
   each_directive(text, function(options)
@@ -175,6 +202,8 @@ function forebay.parse_request(text)
     return nil, "pool '" .. pool .. "' and tier '" .. request.tier .. "' differ; give only one of them"
   end
   request.tier = request.tier or pool or ""
+  local wrong = explain_conflict(request)
+  if wrong then return nil, wrong end
   return request
 end
 
@@ -450,7 +479,9 @@ end
 -- Asks the service whether it could ever grant the request: nil if it could, else the reason; or nil and an error.
 function forebay.find_refusal(request)
   local path = "/v1/fit?size=" .. format_number(request.capacity) .. "&tier=" .. request.tier ..
-    (request.time and "&seconds=" .. format_number(math.max(1, request.time)) or "")
+    (request.time and "&seconds=" .. format_number(math.max(1, request.time)) or "") ..
+    (request.type and "&type=" .. request.type or "") .. (request.equal and "&equal=true" or "") ..
+    (request.servers and "&servers=" .. format_number(request.servers) or "")
   local document, status = forebay.call_inside("GET", path, nil)
   if not document then return nil, status end
   if status >= 300 then return forebay.find_error(document, status) end
