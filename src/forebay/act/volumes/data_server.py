@@ -22,7 +22,7 @@ from forebay.model.grant import SHARED
 FOLDER = "data"
 """The folder of the data server in its volume: a file system has more in its top folder, such as lost+found."""
 _START = 20.0  # seconds for a server to start
-_FAILURES = 5  # in a row before a first start is given up
+_FAILURES = 3  # in a row before a first start is given up
 _SOONEST, _LATEST = 0.1, 5.0  # seconds before a restart: they double each time
 _SETTLED = 10.0  # seconds after which a server counts as healthy
 _GRACE = 5.0  # seconds for a server to complete running fsyncs
@@ -105,10 +105,11 @@ class _Keeper:
 
         with self._changed:
             self._changed.wait_for(is_settled, _START)
+            problem = self._problem
             if self.is_ready:
                 return
         self.stop()
-        raise CommandFailed(f"data server {self._index} of volume {self._plan.name}: {self._problem}")
+        raise CommandFailed(f"data server {self._index} of volume {self._plan.name}: {problem}")
 
     def stop(self) -> None:
         with self._changed:
