@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forebay.act.forward.clients.channel import identify
+from forebay.act.forward.clients.sync import Client
+from forebay.act.forward.net.address import Address
+from forebay.act.forward.net.payloads import Caller
 from support.examples import examples
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
@@ -22,6 +30,7 @@ from support.forward_processes import Layer, layer, start
 ROOT = os.geteuid() == 0
 USERS = ((0, 0), (4711, 4712), (4713, 4712)) if ROOT else ((os.getuid(), os.getgid()),)
 """Users and groups who do things; the second and the third share a group."""
+_HERE, _NOREPLACE, _EXCHANGE = -100, 1, 2  # of renameat2(2)
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +279,141 @@ def test_two_mounts_together_give_what_a_plain_folder_gives(
     points: list[Path], steps: list[tuple[int, int, tuple[Any, ...]]]
 ) -> None:
     compare(points, steps)
+
+
+# What a table in docs/forward.md says, as far as no random operation shows it
+
+
+def test_an_open_file_outlives_its_last_name_that_another_mount_removes_or_replaces(points: list[Path]) -> None:
+    (points[0] / "open").write_bytes(b"first")
+    (points[0] / "replacement").write_bytes(b"second")
+    with (points[1] / "open").open("r+b", buffering=0) as removed:
+        (points[0] / "open").unlink()
+        assert (removed.read(), os.fstat(removed.fileno()).st_nlink) == (b"first", 0)
+        removed.write(b" and more")
+        assert os.pread(removed.fileno(), 100, 0) == b"first and more"
+    with (points[1] / "replacement").open("rb") as replaced:
+        (points[0] / "new").write_bytes(b"third")
+        (points[0] / "new").rename(points[0] / "replacement")
+        assert replaced.read() == b"second"
+    assert (points[1] / "replacement").read_bytes() == b"third"
+
+
+def test_names_are_exchanged_or_kept(points: list[Path]) -> None:
+    for name in ("one", "two"):
+        (points[0] / name).write_text(name)
+
+    def rename(flags: int) -> int:
+        paths = (os.fsencode(points[0] / name) for name in ("one", "two"))
+        first, second = paths
+        library = ctypes.CDLL(None, use_errno=True)
+        return 0 if not library.renameat2(_HERE, first, _HERE, second, ctypes.c_uint(flags)) else ctypes.get_errno()
+
+    assert rename(_NOREPLACE) == errno.EEXIST
+    assert rename(_EXCHANGE) == 0
+    assert [(points[1] / name).read_text() for name in ("one", "two")] == ["two", "one"]
+
+
+def test_a_hole_gives_its_space_back(points: list[Path]) -> None:
+    path = points[0] / "hole"
+    path.write_bytes(bytes(range(256)) * 4096)
+    blocks = path.stat().st_blocks
+    subprocess.run(["fallocate", "--punch-hole", "-o", "0", "-l", "512KiB", path], check=True, timeout=60)
+    assert path.stat().st_size == 1 << 20
+    assert path.stat().st_blocks < blocks
+    assert path.read_bytes() == bytes(512 << 10) + bytes(range(256)) * 2048
+    collapse = ["fallocate", "--collapse-range", "-o", "0", "-l", "64KiB", str(path)]
+    done = subprocess.run(collapse, capture_output=True, text=True, timeout=60)
+    assert "not supported" in done.stderr
+
+
+def test_a_pipe_connects_programs_and_a_device_does_not_open(points: list[Path]) -> None:
+    os.mkfifo(points[0] / "pipe")
+    with subprocess.Popen(["cat", points[0] / "pipe"], stdout=subprocess.PIPE) as reader:
+        (points[0] / "pipe").write_bytes(b"through")
+        assert reader.communicate(timeout=60)[0] == b"through"
+    if ROOT:
+        os.mknod(points[0] / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        assert (points[1] / "null").stat().st_rdev == os.makedev(1, 3)
+        with pytest.raises(PermissionError):
+            (points[0] / "null").read_bytes()
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be other users")
+def test_a_program_that_may_not_be_read_runs(points: list[Path]) -> None:
+    program = points[0] / "program"
+    shutil.copy("/bin/true", program)
+    program.chmod(0o711)
+    for words, code in (([str(program)], 0), (["cat", str(program)], 1)):
+        done = subprocess.run(words, user=4711, group=4712, extra_groups=[], capture_output=True, timeout=60)
+        assert done.returncode == code
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be other users")
+def test_supplementary_groups_count(points: list[Path]) -> None:
+    path = points[0] / "groups"
+    path.write_text("for the group")
+    os.chown(path, 0, 5000)
+    path.chmod(0o640)
+    for groups, code in (([5000], 0), ([5001], 1)):
+        done = subprocess.run(
+            ["cat", path], user=4711, group=4712, extra_groups=groups, capture_output=True, timeout=60
+        )
+        assert done.returncode == code
+
+
+def claim_to_be_root(address: Address, key: bytes) -> str:
+    """What a client gets that says that it is root, and makes each request for root."""
+    root, who = Caller(0, 0), replace(identify(), uid=0, gid=0)
+    client = Client([address], key, who=who, patience=5)
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: client.stat("/private/secret"),
+        lambda: client.open_status("/private/secret", caller=root),
+        lambda: client.unlink("/private/secret", caller=root),
+        lambda: client.chmod("/private", 0o777),
+        lambda: client.open("/readable", os.O_WRONLY),
+        lambda: client.open("/readable").pwrite(b"changed", 0),
+        lambda: client.truncate("/readable", 0),
+    )
+    outcomes = []
+    for attempt in attempts:
+        try:
+            attempt()
+            outcomes.append("done")
+        except OSError as error:
+            outcomes.append(errno.errorcode[error.errno or 0])
+    client.open("/mine", os.O_CREAT, 0o600).close()
+    return " ".join((*outcomes, client.open("/readable").pread(100, 0).decode(), str(client.stat("/mine").uid)))
+
+
+def run_as(user: int, group: int, work: Callable[[], str]) -> str:
+    """What `work` returns in a child process of this user, which need not be able to read the interpreter."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(group)
+            os.setuid(user)
+            os.write(writing, work().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be other users")
+def test_a_client_of_a_user_speaks_for_that_user_only(running: Layer, points: list[Path]) -> None:
+    (points[0] / "private").mkdir(mode=0o700)
+    (points[0] / "private/secret").write_text("secret")
+    (points[0] / "readable").write_text("for all")
+    (points[0] / "readable").chmod(0o644)
+    points[0].chmod(0o1777)
+    socket = Path(running.addresses[0].path)
+    socket.chmod(0o777)
+    outcomes = run_as(4711, 4712, lambda: claim_to_be_root(running.addresses[0], running.key))
+    assert outcomes == "EACCES EACCES EACCES EPERM EACCES EBADF EACCES for all 4711"
+    assert (points[0] / "readable").read_text() == "for all"
