@@ -23,7 +23,7 @@ from forebay.model.errors import ForebayError, UserError
 from forebay.model.grant import ENDED, State
 
 _PATIENCE = 60.0  # seconds that a request waits for a data server
-_PAUSE = 20.0  # the longest time in seconds until the end of the grant is noticed
+_PAUSE = 10.0  # the longest time in seconds until the end of the grant is noticed
 _OVER = {State.RELEASING.value, *(state.value for state in ENDED)}
 
 

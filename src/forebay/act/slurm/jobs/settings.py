@@ -114,7 +114,7 @@ class JobSettings(toml.Table):
     targets: Targets | None = None
     """Targets that the running jobs share."""
     space: Space | None = None
-    """Exposed space that the user requested for the job; the prolog mounts it on the job's node."""
+    """The job's space: the prolog mounts exposed volumes on its first node, and a shared file system on all."""
     darshan: Darshan | None = None
     """The job's Darshan logs, which the epilog ingests into the history."""
 
