@@ -113,6 +113,14 @@ def test_the_release_decides_what_is_possible(lustre: Pretended) -> None:
     assert features["stra"].no_progressive == "release unknown of Lustre has no progressive layouts"
 
 
+def test_with_an_ost_lost_nobody_asks_for_the_room_on_mdts(lustre: Pretended) -> None:
+    lustre.change_target(2, state="down")  # lfs df would hang
+    features = lustre.system.features(lustre.folder("run"))
+    assert (features.progressive, features.mdt_free) == (True, 0)
+    assert features.no_mdt.endswith("as lfs df hangs while this client has lost an OST")
+    assert lustre.calls("list") == []
+
+
 def test_a_folders_pool_is_known_and_a_wrong_one_is_one_line(lustre: Pretended) -> None:
     folder = lustre.folder("run")
     lustre.change(pools={"fast": [1, 2, 3], "empty": []})

@@ -67,6 +67,9 @@ class Lustre(FileSystem):
             return Features(no_progressive=because, no_mdt=because, pool=pool)
         if version < _FIRST_ON_MDT:
             return Features(progressive=True, no_mdt=f"release {release} of Lustre has no data on MDTs", pool=pool)
+        if self._read_states()[0]:
+            because = "the free space of the MDTs is not known, as lfs df hangs while this client has lost an OST"
+            return Features(progressive=True, no_mdt=because, pool=pool)
         try:
             free = output.parse_mdts(run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout).out)
         except CommandFailed as error:
@@ -87,10 +90,7 @@ class Lustre(FileSystem):
         return members
 
     def _read_targets(self, folder: Path | None) -> tuple[Target, ...]:
-        lost, drained = output.Issues(), output.Issues()
-        with suppress(CommandFailed):  # lctl may not be on the PATH, and shows only what this machine and user can see
-            states = run_unchecked(("lctl", "get_param", *output.STATE_PARAMETERS), timeout=self.timeout)
-            lost, drained = output.parse_states(states.out)
+        lost, drained = self._read_states()
         if lost:  # then `lfs df` hangs, if the OSTs belong to this file system
             osts = self._osts(folder)
             if any(ost.key in lost for ost in osts):
@@ -102,6 +102,13 @@ class Lustre(FileSystem):
         targets = require_listed(completed, output.parse_df(completed.out))
         system = next((ost.system for ost in self._osts(folder)), "") if drained else ""
         return exclude_targets(targets, {index: why for (of, index), why in drained.items() if of == system})
+
+    def _read_states(self) -> tuple[output.Issues, output.Issues]:
+        """Return the OSTs that this client has lost, and those where the MDS creates no objects."""
+        with suppress(CommandFailed):  # lctl may not be on the PATH, and shows only what this machine and user can see
+            states = run_unchecked(("lctl", "get_param", *output.STATE_PARAMETERS), timeout=self.timeout)
+            return output.parse_states(states.out)
+        return {}, {}
 
     def _targets_without_df(
         self, folder: Path | None, listed: Sequence[Target], drained: output.Issues
