@@ -64,6 +64,21 @@ def mount(system: System, grant: str, node: str) -> Path:
     return system.folder / node
 
 
+def child_of(parent: int, name: str) -> int:
+    """The process id of the child that runs `forebay forward NAME`."""
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        if name.encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(f"{parent} has no child {name}")
+
+
+def is_readable(file: Path) -> bool:
+    try:
+        return file.read_text() == "kept"
+    except OSError:
+        return False
+
+
 def run_as(uid: int, script: str) -> "subprocess.CompletedProcess[str]":
     argv = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "sh", "-c", script)
     return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
@@ -110,6 +125,9 @@ def test_a_mount_that_is_killed_is_mounted_again(system: System, grant: str) -> 
     here = mount(system, grant, "a")
     (here / "file").write_text("kept")
     keeper = int((SharedMount(here).folder / PID).read_text())
+    for name in ("mount", "ion"):
+        os.kill(child_of(keeper, name), signal.SIGKILL)
+        wait_until(lambda: is_readable(here / "file"), f"the {name} is not started again")
     os.kill(keeper, signal.SIGKILL)
     with pytest.raises(OSError, match=r"not connected|connection abort"):
         while True:
