@@ -31,6 +31,8 @@ def print_findings(diagnosis: Diagnosis) -> None:
             typer.echo(textwrap.fill(text, 100, initial_indent=f"   {label + ':':6}", subsequent_indent=" " * 9))
         if finding.files:
             typer.echo(f"   files: {', '.join(map(printable, finding.files))}")
+    if diagnosis.gain_together is not None and len(diagnosis.findings) > 1:
+        typer.echo(f"\nAll remedies together: {diagnosis.gain_together:.1f} times as fast.")
     typer.echo("\n" + textwrap.fill(describe_basis(diagnosis), 100))
 
 
@@ -109,6 +111,7 @@ def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
         "run_time": diagnosis.run_time,
         "total_bytes": diagnosis.total_bytes,
         "io_seconds": diagnosis.io_seconds,
+        "gain_together": diagnosis.gain_together,
         "calibration": _calibration_document(diagnosis),
         "findings": [_finding_document(finding) for finding in diagnosis.findings],
     }

@@ -44,6 +44,6 @@ def predict_seconds(runs: Measured, side: int, parameters: Parameters) -> Floats
     counted = requests * fs.call[side] + trips * fs.latency[side] + turns * fs.lock
     volume = (moved / _VOLUME) ** waiting.volume[side]
     unseen = waiting.seconds[side] * volume * (processes / _PROCESSES) ** waiting.processes[side]
-    flow = moved * (1 / fs.bandwidth[side] + processes / fs.total[side])
+    flow = moved * np.maximum(1 / fs.bandwidth[side], processes / fs.total[side])
     seconds: Floats = flow + np.where(requests > 0, counted, unseen)
     return seconds

@@ -13,6 +13,7 @@ from forebay.profile.calibration.stored import Calibration, choose_calibration, 
 from forebay.profile.findings.evidence import Evidence, is_io_noticeable
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems
+from forebay.profile.findings.together import predict_together
 
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""
@@ -35,6 +36,8 @@ class Diagnosis:
     """Whether the I/O of the busiest process takes a noticeable part of the run."""
     used_files: bool
     findings: list[Finding]
+    gain_together: float | None = None
+    """How many times as fast the I/O is without any of the findings; None if unknown."""
     evidence: Evidence | None = None
     remark: str | None = None
     calibration: Calibration | None = None
@@ -52,7 +55,7 @@ def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) 
     that `forebay calibrate` has written."""
     known = read_calibrations() if calibrations is None else calibrations
     evidence, calibration = _weigh(read_file_records(path), known)
-    job = evidence.records.job
+    job, findings = evidence.records.job, find_problems(evidence)
     return Diagnosis(
         log=str(path),
         exe=job.exe,
@@ -62,7 +65,8 @@ def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) 
         io_seconds=evidence.measured,
         matters=evidence.matters,
         used_files=bool(evidence.posix.size),
-        findings=find_problems(evidence),
+        findings=findings,
+        gain_together=predict_together(evidence, findings),
         evidence=evidence,
         calibration=calibration,
     )

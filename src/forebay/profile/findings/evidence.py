@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, data_time, ideal_time
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, count_waits, data_time, ideal_time
+from forebay.profile.findings.limits import Limits
 from forebay.profile.findings.targets import Targets, read_targets
 
 Bools = NDArray[np.bool_]
@@ -18,6 +19,7 @@ LEAST_SECONDS = 0.5
 """Measured seconds of a process; fewer can be chance."""
 MOST_GAIN = 100.0
 """Something else limits a run long before."""
+_MOST_MODELLED = 1000.0
 _NAMED = 3
 _BLOCK = 50_000
 
@@ -39,19 +41,6 @@ class Evidence:
         return self.records.job.nprocs
 
     @cached_property
-    def io_processes(self) -> int:
-        """Processes that read or write; all, if a record of all processes hides which."""
-        ranks: set[int] = set()
-        for uses in (self.records.posix, self.records.stdio):
-            ranks.update(np.unique(uses["rank"][uses["bytes"].any(axis=1)]).tolist())
-        return self.nprocs if min(ranks, default=-1) < 0 else len(ranks)
-
-    @cached_property
-    def shared_fs(self) -> FileSystem:
-        """The file system as each of these processes sees it."""
-        return self.fs.shared_by(self.io_processes)
-
-    @cached_property
     def posix(self) -> Uses:
         """Records with I/O or metadata calls."""
         uses = self.records.posix
@@ -70,12 +59,12 @@ class Evidence:
     @cached_property
     def data_seconds(self) -> Floats:
         """The model's seconds for the reads and the writes of each record of `posix`."""
-        return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.shared[at], self.shared_fs))
+        return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.shared[at], self.fs))
 
     @cached_property
     def ideal_seconds(self) -> Floats:
         """The same for large contiguous requests."""
-        ideal = self.compute_by_blocks(lambda at: ideal_time(self.posix[at], self.shared_fs))
+        ideal = self.compute_by_blocks(lambda at: ideal_time(self.posix[at], self.fs))
         return np.minimum(ideal, self.data_seconds, out=ideal)
 
     def compute_by_blocks(self, compute: Callable[[slice], Floats], columns: tuple[int, ...] = (2,)) -> Floats:
@@ -95,7 +84,7 @@ class Evidence:
     @cached_property
     def stdio_seconds(self) -> Floats:
         """The model's seconds for each record of STDIO, which moves a page at a time."""
-        fs, moved = self.shared_fs, self.records.stdio["bytes"]
+        fs, moved = self.fs, self.records.stdio["bytes"]
         each = [1 / fs.bandwidth[i] + fs.call[i] / 4096 + fs.latency[i] / fs.rpc for i in (0, 1)]
         return np.asarray(moved @ np.array(each), dtype=float)
 
@@ -165,11 +154,103 @@ class Evidence:
         part = saved / self.seconds if self.seconds > 0 else 0.0
         return part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
 
-    def predict_gain(self, saved: float) -> float:
-        """How many times as fast the I/O is with so many of the model's `seconds` less; 1.0 if nobody would notice."""
+    def predict_gain(self, saved: float, undone: Bools | None = None) -> float:
+        """How many times as fast the I/O is with so many of the model's `seconds` less, if `undone` records have
+        large requests in order; 1.0 if nobody would notice, or if something else limits the run."""
         if not self.is_noticeable(saved):
             return 1.0
-        return min(self.seconds / max(self.seconds - saved, 1e-9), MOST_GAIN)
+        return self.compare(self.find_limits(saved, undone))
+
+    def find_limits(self, saved: float = 0.0, undone: Bools | None = None, count: int | None = None) -> Limits:
+        """What limits the run with so many of the model's `seconds` less, large requests in order for the `undone`
+        records, and all bytes on `count` OSTs."""
+        ost = self.find_ost_limit(undone, count)
+        return Limits(
+            process=self._find_process_limit(saved, undone),
+            total=self._total_limit,
+            ost=ost if count is None else min(ost, self.limits.ost),
+            lock=self.find_lock_limit(undone, count),
+        )
+
+    def _find_process_limit(self, saved: float, undone: Bools | None = None) -> float:
+        """Seconds of the process with most to do; without waiting for locks, if the stripes are known for which they
+        stand (`find_lock_limit`)."""
+        left = self.seconds - saved
+        if self.targets is not None:
+            turns = self._turns if undone is None else self._turns * ~undone
+            left -= float(turns.sum()) * self.fs.lock
+        return max(left, 0.0) / self.nprocs * self.skew
+
+    def compare(self, changed: Limits) -> float:
+        """How many times as fast the I/O is with these limits."""
+        return min(self.limits.longest / changed.longest, _MOST_MODELLED)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What limits the run as it is."""
+        return self.find_limits()
+
+    @cached_property
+    def _total_limit(self) -> float:
+        moved = self.records.posix["bytes"].sum(axis=0) + self.records.stdio["bytes"].sum(axis=0)
+        return float((moved / np.array(self.fs.total)).sum())
+
+    @cached_property
+    def skew(self) -> float:
+        """The bytes of the process with most, compared with the mean."""
+        return float(self.bytes_by_process.max()) * self.nprocs / self.moved if self.moved else 1.0
+
+    def find_ost_limit(self, undone: Bools | None = None, count: int | None = None) -> float:
+        """Seconds of the busiest OST, if these records have large requests in order, or if all bytes are spread over
+        `count` OSTs."""
+        if self.targets is None:
+            return 0.0
+        trips = self._trips
+        if undone is not None:
+            trips = np.where(undone, np.ceil(self.posix["bytes"] / self.fs.rpc).sum(axis=1), trips)
+        total = float(self.targets.bytes.sum())
+        busiest = float(self.targets.bytes.max()) if count is None else total / count
+        return busiest / self.fs.ost + busiest / max(total, 1.0) * float(trips.sum()) * self.fs.serve
+
+    @cached_property
+    def _turns(self) -> Floats:
+        """How many turns the small writes of each record take."""
+        return self.compute_by_blocks(
+            lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[1][:, 1] / self.fs.neighbours,
+            (),
+        )
+
+    @cached_property
+    def _trips(self) -> Floats:
+        """How many requests of each record reach a server."""
+        return self.compute_by_blocks(
+            lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[0].sum(axis=1), ()
+        )
+
+    def find_lock_limit(self, undone: Bools | None = None, count: int | None = None) -> float:
+        """Seconds for the turns that processes take in the stripes of the busiest file, if these records have large
+        requests in order, or if files have `count` stripes. While one process has a stripe, others wait for it, and
+        the stripes of a file are used at the same time. A large request takes a turn in each stripe that it spans."""
+        used, chosen = self.targets, self.shared & (self.posix["bytes"][:, 1] > 0)
+        if used is None or not chosen.any() or self.nprocs == 1:
+            return 0.0
+        uses = self.posix[chosen]
+        order = np.argsort(used.file_ids, kind="stable")
+        at = order[np.minimum(np.searchsorted(used.file_ids[order], uses["id"]), order.size - 1)]
+        known = used.file_ids[at] == uses["id"]
+        stripes = np.maximum(used.stripes[at] if count is None else np.full(at.size, count), 1)
+        written, requests = uses["bytes"][:, 1], np.maximum(uses["requests"][:, 1], 1)
+        mean = written / requests
+        small = self._turns[chosen]
+        if undone is not None:
+            mean, small = np.where(undone[chosen], self.fs.rpc, mean), np.where(undone[chosen], 0.0, small)
+        block = mean * self.fs.neighbours
+        extent = np.maximum(np.minimum(used.stripe_size[at], block), block / stripes)
+        large = np.where((mean >= self.fs.rpc) & (stripes > 1), written / np.maximum(extent, 1), 0.0)
+        turns = np.bincount(at[known], weights=(small + large)[known], minlength=order.size)
+        at_once = np.minimum(np.bincount(at[known], weights=stripes[known], minlength=order.size)
+                             / np.maximum(np.bincount(at[known], minlength=order.size), 1), self.nprocs)  # fmt: skip
+        return float((turns / np.maximum(at_once, 1)).max()) * self.fs.lock
 
     def measure_share(self, uses: Bools | Floats) -> float | None:
         """The part of the measured I/O seconds that these records of `posix` took (or these parts of each)."""

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 Severity = Literal["high", "medium", "low"]
 Confidence = Literal["measured", "modelled", "unknown"]
 
@@ -28,6 +31,21 @@ class Code(StrEnum):
     PARTIAL_LOG = "partial-log"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Relief:
+    """What a remedy changes in the model: `saved` seconds of all processes, large requests in order for the `undone`
+    records, `count` OSTs, and the same for every process if it `levels`."""
+
+    saved: float = 0.0
+    undone: NDArray[np.bool_] | None = None
+    count: int | None = None
+    levels: bool = False
+
+    @property
+    def is_about_requests(self) -> bool:
+        return self.undone is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """`share` is the part of the run's I/O time behind it, `predicted_gain` how many times faster the run's I/O is
@@ -42,6 +60,8 @@ class Finding:
     confidence: Confidence = "modelled"
     numbers: dict[str, float | int | str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    relief: Relief | None = field(default=None, compare=False, repr=False)
+    """None for a finding that was measured, or read from the history."""
 
     @property
     def severity(self) -> Severity:

@@ -2,11 +2,11 @@
 
 A process waits for a server once for each request that its client cannot combine with others: requests that continue
 where the last one ended travel together, up to `rpc` bytes at a time, unless other processes write the same file.
-Every request costs a `call`, and bytes flow at `bandwidth`, or slower if many processes share the `total`.
-A finding's gain is the ratio of two such times.
+Every request costs a `call`, and bytes flow at `bandwidth`. The run takes as long as its busiest process, unless
+something that processes share takes longer (`limits.py`). A finding's gain is the ratio of two such times.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class FileSystem:
     """A request that waits for a server."""
     lock: float = 4e-4
     """Taking a lock back from another client."""
+    neighbours: float = 1.0
+    """Processes of a client, which take one lock for requests next to each other."""
     name: float = 1e-3
     """Opening, creating or looking up a file."""
     bandwidth: Pair = (1e9, 1e9)
@@ -37,13 +39,12 @@ class FileSystem:
     """Bytes per second of all processes of a run together."""
     ost: float = 2e9
     """Bytes per second of one OST."""
+    serve: float = 1e-4
+    """What an OST needs for a request, however small."""
     rpc: int = 4 << 20
     """Bytes that travel together."""
-
-    def shared_by(self, processes: int) -> "FileSystem":
-        """The file system as one of so many processes sees it: each has its part of the total."""
-        read, write = (1 / (1 / one + processes / all_) for one, all_ in zip(self.bandwidth, self.total, strict=True))
-        return replace(self, bandwidth=(read, write))
+    exchange: float = 2e-4
+    """A collective call, in which processes exchange data before they write or after they read."""
 
 
 DEFAULT = FileSystem()
@@ -54,7 +55,7 @@ def data_time(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -
     several processes use."""
     requests, moved = uses["requests"].astype(float), uses["bytes"].astype(float)
     trips, turns = count_waits(uses, shared[:, None], fs.rpc)
-    seconds: Floats = moved / fs.bandwidth + requests * fs.call + trips * fs.latency + turns * fs.lock
+    seconds: Floats = moved / fs.bandwidth + requests * fs.call + trips * fs.latency + turns / fs.neighbours * fs.lock
     return seconds
 
 

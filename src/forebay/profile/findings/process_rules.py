@@ -1,10 +1,11 @@
 """The rules about processes: one that does all I/O, one that does more than others, one that takes longer."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from forebay.model.units import format_duration, format_size
 from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Evidence
-from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.findings.target_rules import find_slow_targets
 
 _LEAST_IMBALANCE = 1.5
@@ -26,7 +27,8 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         return
     if evidence.calls_collectively and not alone:
         return  # with collective calls, a few processes move the data of all
-    gain = min(most / mean, _MOST_GAIN if alone else most / mean)
+    count = _count_level_osts(evidence, alone)
+    gain = _predict_level(evidence, alone, count)
     if evidence.measured > 0:
         seconds, usual = float(evidence.seconds_by_process[busy]), evidence.measured / evidence.nprocs
         if seconds - usual < NOTICEABLE * evidence.records.job.run_time:
@@ -42,7 +44,24 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         share=_share_of(evidence, busy),
         predicted_gain=gain,
         numbers={"process": busy, "bytes": int(most), "mean_bytes": int(mean)},
+        relief=Relief(levels=True, count=count),
     )
+
+
+def _count_level_osts(evidence: Evidence, alone: bool) -> int | None:
+    """Over how many OSTs the bytes spread if all processes move the same: a single writer has not chosen yet."""
+    used = evidence.targets
+    if used is None:
+        return None
+    return min(max(used.known, int(used.osts.size)), evidence.nprocs) if alone else int(used.osts.size)
+
+
+def _predict_level(evidence: Evidence, alone: bool, count: int | None) -> float:
+    """The gain if all processes move the same."""
+    if count is None:
+        return min(evidence.skew, _MOST_GAIN) if alone else evidence.skew
+    limits, even = evidence.limits, evidence.find_ost_limit(count=count)
+    return evidence.compare(replace(limits, process=limits.process / evidence.skew, ost=min(limits.ost, even)))
 
 
 def _find_straggler(evidence: Evidence) -> Iterator[Finding]:

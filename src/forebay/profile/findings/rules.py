@@ -12,7 +12,7 @@ import numpy as np
 from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_binary, format_duration, format_size, plural
 from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Evidence
-from forebay.profile.findings.finding import Code, Confidence, Finding
+from forebay.profile.findings.finding import Code, Confidence, Finding, Relief
 from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.findings.process_rules import find_uneven_processes
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
@@ -78,7 +78,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
     for shared in (False, True):
         chosen = is_small & (evidence.shared == shared)[:, None]
         saved = (evidence.data_seconds - evidence.ideal_seconds) * chosen
-        gain = evidence.predict_gain(float(saved.sum()))
+        gain = evidence.predict_gain(float(saved.sum()), chosen.any(axis=1))
         if gain < LEAST_GAIN:
             continue
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
@@ -102,6 +102,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             predicted_gain=gain,
             numbers={"requests": count, "mean_bytes": total // count, "file_count": files},
             files=evidence.name_files(saved.sum(axis=1)),
+            relief=Relief(saved=float(saved.sum()), undone=chosen.any(axis=1)),
         )
 
 
@@ -109,7 +110,7 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     saved = evidence.compute_by_blocks(lambda block: _find_misaligned_seconds(evidence, block), ())
     chosen = np.asarray(saved > 0)
-    gain = evidence.predict_gain(float(saved.sum()))
+    gain = evidence.predict_gain(float(saved.sum()), chosen)
     if gain < LEAST_GAIN:
         return
     count, total = int(uses["unaligned"][chosen].sum()), int(uses["requests"][chosen].sum())
@@ -127,6 +128,7 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"requests": count, "of": total, "alignment": block, "common_size": common},
         files=evidence.name_files(saved),
+        relief=Relief(saved=float(saved.sum()), undone=chosen),
     )
 
 
@@ -146,9 +148,10 @@ def _find_misaligned_seconds(evidence: Evidence, block: slice) -> Floats:
 def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     requests, jumps = uses["requests"], uses["jumps"]
-    chosen = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
+    chosen: Bools = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
+    random: Bools = np.asarray(chosen.any(axis=1))
     saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
-    gain = evidence.predict_gain(float(saved.sum()))
+    gain = evidence.predict_gain(float(saved.sum()), random)
     if gain < LEAST_GAIN:
         return
     count, total = int(jumps[chosen].sum()), int(requests[chosen].sum())
@@ -160,10 +163,11 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
         because="nothing can be read ahead or written together, so each such request waits for a server",
         remedy="Sort the requests by offset, or read whole blocks and select in memory. Put input that is read in "
         "random order (training) on the burst buffer, or into larger records.",
-        share=evidence.measure_share(np.asarray(chosen.any(axis=1))),
+        share=evidence.measure_share(np.asarray(random)),
         predicted_gain=gain,
         numbers={"requests": count, "of": total},
         files=evidence.name_files(saved.sum(axis=1)),
+        relief=Relief(saved=float(saved.sum()), undone=random),
     )
 
 
@@ -181,8 +185,8 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     ids = np.unique(calls["id"][(independent > 1) & (independent > collective)])
     chosen = np.isin(uses["id"], ids) & evidence.shared
     saved = np.where(chosen[:, None], evidence.data_seconds - evidence.ideal_seconds, 0.0)
-    gain: float | None = evidence.predict_gain(float(saved.sum()))
     count = int(independent[np.isin(calls["id"], ids)].sum())
+    gain: float | None = evidence.predict_gain(float(saved.sum()) - count * evidence.fs.exchange, chosen)
     together = int(collective[np.isin(calls["id"], ids)].sum())
     mean = int(uses["bytes"][chosen].sum() / max(uses["requests"][chosen].sum(), 1))
     share = evidence.measure_share(chosen)
@@ -208,6 +212,7 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
         confidence=confidence,
         numbers={"independent_calls": count, "mean_bytes": mean, "file_count": ids.size},
         files=evidence.name_files(saved.sum(axis=1)),
+        relief=Relief(saved=float(saved.sum()) - count * evidence.fs.exchange, undone=chosen) if gain else None,
     )
 
 
@@ -216,7 +221,8 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     calls = uses["opens"].astype(int) + uses["stats"] + uses["syncs"]
     names = float(evidence.name_seconds.sum())
     needed = min(int(calls.sum()), 4 * evidence.nprocs)
-    gain = evidence.predict_gain(names - needed * evidence.fs.name)
+    saved = names - needed * evidence.fs.name
+    gain = evidence.predict_gain(saved)
     meta = float(evidence.records.posix["meta_seconds"].sum())
     many = calls.sum() >= _LEAST_CALLS * evidence.nprocs and names >= _LEAST_METADATA * evidence.seconds
     measured = _measured_metadata(evidence)
@@ -238,6 +244,7 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
         confidence="modelled" if many else "measured",
         numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
         files=evidence.name_files(calls),
+        relief=Relief(saved=saved) if many else None,
     )
 
 
@@ -318,6 +325,7 @@ def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"bytes_read": int(read[again].sum()), "extent": int(extent[again].sum())},
         files=evidence.name_files(saved),
+        relief=Relief(saved=float(saved.sum())),
     )
 
 
@@ -345,13 +353,14 @@ def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"bytes": moved, "file_count": files},
         files=evidence.name_files(again * (read + written)),
+        relief=Relief(saved=saved),
     )
 
 
 def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.records.stdio
     moved = int(uses["bytes"].sum())
-    saved = float((evidence.stdio_seconds - (uses["bytes"] / evidence.shared_fs.bandwidth).sum(axis=1)).sum())
+    saved = float((evidence.stdio_seconds - (uses["bytes"] / evidence.fs.bandwidth).sum(axis=1)).sum())
     gain = evidence.predict_gain(saved)
     if gain < LEAST_GAIN or moved < (1 << 20):
         return
@@ -364,6 +373,7 @@ def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
         remedy="Use read and write, MPI-IO or HDF5 for data; keep streams for text. setvbuf with 4 MiB helps at once.",
         share=seconds / evidence.measured if evidence.measured > 0 else None,
         predicted_gain=gain,
+        relief=Relief(saved=saved),
         numbers={"bytes": moved},
         files=evidence.name_files(uses["bytes"].sum(axis=1), uses),
     )

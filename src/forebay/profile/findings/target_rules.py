@@ -1,12 +1,13 @@
 """The rules about OSTs: how many a file has, how evenly they are used, and whether one of them is slow."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from forebay.model.units import format_size, plural
 from forebay.profile.findings.evidence import Bools, Evidence
-from forebay.profile.findings.finding import Code, Finding
+from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.ost_health import is_comparable, was_slow
 
 _LEAST_GAIN = 1.2
@@ -18,21 +19,21 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
     used = evidence.targets
     if used is None:
         return
-    fs, processes = evidence.fs, evidence.nprocs
-    busiest = float(used.bytes.max()) / fs.ost
-    alone = evidence.seconds / processes
+    processes = evidence.nprocs
     possible = max(used.known, int(used.osts.size))
-    spread = float(used.bytes.sum()) / fs.ost / min(possible, processes)
-    gain = busiest / max(alone, spread)
-    if gain < _LEAST_GAIN or processes == 1:
-        return
+    count = min(possible, processes)
     shared = np.isin(used.file_ids, np.unique(evidence.posix["id"][evidence.shared]))
     largest = int(np.argmax(used.file_bytes))
     in_shared = float(used.file_bytes[shared].sum())
     numbers: dict[str, float | int | str] = {"osts_used": int(used.osts.size), "osts_known": possible}
-    if 2 * in_shared > float(used.file_bytes.sum()):
-        stripes = int(used.stripes[largest])
-        count = min(possible, processes)
+    is_shared = 2 * in_shared > float(used.file_bytes.sum())
+    stripes = int(used.stripes[largest])
+    limits = evidence.limits
+    lock = evidence.find_lock_limit(count=max(count, stripes)) if is_shared else limits.lock
+    gain = evidence.compare(replace(limits, ost=min(limits.ost, evidence.find_ost_limit(count=count)), lock=lock))
+    if gain < _LEAST_GAIN or processes == 1:
+        return
+    if is_shared:
         yield Finding(
             code=Code.STRIPE_COUNT,
             seen=f"{processes} processes share files of {plural(stripes, 'stripe')} "
@@ -43,6 +44,7 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
             "(existing files keep their layout: copy them). forebay advise --apply DIR also weighs small files.",
             share=evidence.measure_share(np.isin(evidence.posix["id"], used.file_ids[shared])),
             predicted_gain=gain,
+            relief=Relief(count=count),
             numbers=numbers | {"stripes": stripes, "processes": processes},
             files=evidence.name_files(evidence.posix["bytes"].sum(axis=1)),
         )
@@ -61,6 +63,7 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
         "Forebay choose them (forebay advise --apply DIR).",
         share=evidence.measure_share(np.isin(evidence.posix["id"], used.file_ids)),
         predicted_gain=gain,
+        relief=Relief(count=count),
         numbers=numbers | {"ost": int(used.osts[top]), "bytes": int(used.bytes[top])},
     )
 
