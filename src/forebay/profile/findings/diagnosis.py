@@ -112,6 +112,7 @@ def _pack(finding: Finding) -> Row:
 
 def restore_diagnosis(run: Mapping[str, Any], log: str, stored: Row) -> Diagnosis:
     """The diagnosis that the history keeps of a run."""
+    findings = [_unpack(row) for row in stored["findings"] if row["code"] in set(Code)]
     return Diagnosis(
         log=log,
         exe=run["exe"],
@@ -121,7 +122,8 @@ def restore_diagnosis(run: Mapping[str, Any], log: str, stored: Row) -> Diagnosi
         io_seconds=stored["io_seconds"],
         matters=is_io_noticeable(stored["busiest_seconds"], run["run_time"]),
         used_files=stored["busiest_seconds"] > 0,
-        findings=[_unpack(row) for row in stored["findings"] if row["code"] in set(Code)],
+        findings=findings,
+        gain_together=findings[0].predicted_gain if len(findings) == 1 else None,
         remark=stored["remark"],
         kept_calibration=stored["calibration"] and json.loads(stored["calibration"]),
     )

@@ -13,8 +13,8 @@ from forebay.profile.findings.finding import Code, Finding
 def predict_together(evidence: Evidence, findings: Sequence[Finding]) -> float | None:
     """How many times as fast the run's I/O is without any of the findings; None if no finding states a gain."""
     gains = [finding.predicted_gain for finding in findings if finding.predicted_gain is not None]
-    if not gains:
-        return None
+    if len(findings) < 2 or not gains:
+        return gains[0] if gains else None
     reliefs = [finding.relief for finding in findings if finding.relief is not None]
     saved = min(sum(relief.saved for relief in reliefs), evidence.seconds)
     if any(relief.is_about_requests for relief in reliefs):  # several findings can be about the same requests
