@@ -24,9 +24,11 @@ import darshan
 from bench import seconds, verdict
 
 from forebay.history.darshan.ingest import BATCH, ingest
+from forebay.history.darshan.summary import MOST_EXAMINED
 from forebay.history.scanned_log import read_one
 from forebay.history.store import open_store
 from forebay.history.store.runs import record_logs
+from forebay.profile.findings.examination import examine_records
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
@@ -47,6 +49,7 @@ def main() -> int:
     logs = sorted(arguments.logs.rglob("*.darshan")) or wheel_logs()
     with tempfile.TemporaryDirectory() as folder:
         _against_report(logs, Path(folder))
+        _findings(logs, Path(folder))
         _large(Path(folder) / "large.darshan")
         _many(logs, Path(folder), arguments.most)
     return 0
@@ -69,6 +72,27 @@ def _read_and_store(logs: Sequence[Path], database: Path) -> None:
         record_logs(connection, [log for log in found if log.row is not None])
 
 
+def _findings(logs: Sequence[Path], folder: Path) -> None:
+    """What it costs to keep findings: processor time with and without, in turns, of typical logs and of a large one."""
+    typical = [str(path) for path in logs if TYPICAL[0] <= path.stat().st_size <= TYPICAL[1]]
+    large = folder / "many_records.darshan"
+    _write_large(large, MOST_EXAMINED)
+    for what, paths, repeats in (("typical logs", typical, 30), (f"a log of {MOST_EXAMINED:,} files", [str(large)], 3)):
+        best = [float("inf")] * 2
+        for _ in range(min(repeats, 12)):
+            for i, examine in enumerate((None, examine_records)):
+                begin = time.process_time()
+                found = [read_one(path, examine) for path in paths]
+                if len(paths) > 1:
+                    (folder / "findings.db").unlink(missing_ok=True)
+                    with open_store(str(folder / "findings.db")) as store, store.writing() as connection:
+                        record_logs(connection, [log for log in found if log.row is not None])
+                best[i] = min(best[i], time.process_time() - begin)
+        more = 100 * (best[1] / best[0] - 1)
+        each = [1000 * took / len(paths) for took in best]
+        print(f"findings of {what}: {each[0]:,.2f} ms each without, {each[1]:,.2f} ms with, {more:.0f} % more")
+
+
 def _reports(logs: Sequence[Path]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -76,10 +100,14 @@ def _reports(logs: Sequence[Path]) -> None:
             darshan.DarshanReport(str(path), read_all=True, dtype="pandas")
 
 
-def _large(log: Path) -> None:
+def _write_large(log: Path, files: int) -> None:
     parts = Parts(wheel_log("sample-badost.darshan"))
     record = parts.module(POSIX)[:POSIX_RECORD]
-    parts.with_module(POSIX, (struct.pack("<Qq", n + 1, n % 2048) + record[16:] for n in range(LARGE))).write(log)
+    parts.with_module(POSIX, (struct.pack("<Qq", n + 1, n % 2048) + record[16:] for n in range(files))).write(log)
+
+
+def _large(log: Path) -> None:
+    _write_large(log, LARGE)
     code = (
         "import sys; from pathlib import Path; from forebay.history.darshan.summary import read_log\n"
         "read_log(Path(sys.argv[1]))\n"
@@ -98,7 +126,7 @@ def _many(logs: Sequence[Path], folder: Path, most: int) -> None:
         tree = _tree(typical, folder / str(count), count)
         with open_store(str(folder / f"{count}.db")) as store:
             begin = time.perf_counter()
-            report = ingest(store, [tree], workers=2)
+            report = ingest(store, [tree], workers=2, examine=examine_records)
             took = time.perf_counter() - begin
             begin = time.perf_counter()
             again = ingest(store, [tree], workers=2)

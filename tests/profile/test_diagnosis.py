@@ -55,6 +55,9 @@ def test_the_history_keeps_what_a_diagnosis_of_the_log_finds(store: Store, path:
     kept = kept_diagnosis(store, path)
     if kept is None:
         return
+    if kept.remark is not None:
+        assert kept.remark == "its I/O took less than 1 s of all processes together" and fresh.io_seconds < 1.1
+        return
     assert kept.findings == fresh.findings
     same = ("exe", "processes", "run_time", "total_bytes", "matters", "remark")
     assert [getattr(kept, name) for name in same] == [getattr(fresh, name) for name in same]
@@ -67,6 +70,8 @@ def test_several_problems_of_one_log_are_kept_in_order(store: Store, tmp_path: P
         kept, fresh = kept_diagnosis(store, log), diagnose_log(log)
         several += len(fresh.findings) > 1
         assert kept is not None
+        if fresh.io_seconds < 1:
+            continue
         assert kept.findings == fresh.findings
     assert several >= 6
 

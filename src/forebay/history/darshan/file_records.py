@@ -53,6 +53,7 @@ USE = np.dtype(
 )
 CALL = np.dtype([("id", "u8"), ("rank", "i4"), ("collective", "i8", 2), ("independent", "i8", 2), ("bytes", "i8", 2)])
 """Calls of MPI-IO."""
+_FEW = 256
 KINDS = {"POSIX": USE, "STDIO": USE, "DFS": USE, "MPI-IO": CALL}
 """The modules with a table."""
 _FIELDS = {"POSIX": "posix", "STDIO": "stdio", "DFS": "dfs", "MPI-IO": "calls"}  # of FileRecords
@@ -175,6 +176,7 @@ class Tables:
         self._records, self._most = records, most
         self.are_whole = True
         self._tables: dict[str, Uses] = {}
+        self._waiting: list[tuple[str, Chunk]] = []
         self._ends: dict[str, int] = {}
 
     def begin(self, name: str, count: int) -> None:
@@ -187,6 +189,15 @@ class Tables:
             self._tables[name], self._ends[name] = np.zeros(count, dtype=KINDS[name]), 0
 
     def add(self, name: str, chunk: Chunk) -> None:
+        """Add a chunk; a small one waits for `finish`, which is not called for logs without notable I/O."""
+        if name not in self._tables:
+            return
+        if len(chunk) <= _FEW:
+            self._waiting.append((name, chunk.copy()))
+        else:
+            self._fill(name, chunk)
+
+    def _fill(self, name: str, chunk: Chunk) -> None:
         if name not in self._tables:
             return
         first = self._ends[name]
@@ -206,6 +217,9 @@ class Tables:
 
     def finish(self) -> None:
         """Move the tables to the records."""
+        for name, chunk in self._waiting:
+            self._fill(name, chunk)
+        self._waiting.clear()
         for name, table in self._tables.items():
             setattr(self._records, _FIELDS[name], table[: self._ends[name]])
         stdio = self._records.stdio

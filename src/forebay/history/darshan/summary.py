@@ -35,6 +35,8 @@ MOST_FILES = 100_000
 """The most files of a single process that are compared with those of the job's other processes."""
 MOST_EXAMINED = 500_000
 """The most records of a module for which findings are stored: their tables take 170 bytes for each."""
+LEAST_SECONDS = 1.0
+"""Runs with less I/O, of all processes together, are not worth the time that their findings would cost an ingest."""
 Examine = Callable[[FileRecords], Row]
 """Finds what is wrong with a run's I/O; returns a row of `run_diagnoses` with its `findings`."""
 _EMPTY = "is empty: it recorded no I/O"
@@ -101,10 +103,9 @@ def read_log(path: Path, examine: Examine | None = None) -> Summary:
         if wrong is not None:
             raise UnreadableLog(str(path), f"is damaged: {wrong}")
         if examine:
-            tables.finish()
             records.usage, records.read_names = layouts, log.sections.names
             records.unreadable = [reason for _, reason in remarks if reason not in (_EMPTY, _PARTIAL)]
-            row["diagnosis"] = _examine(records, examine, remarks, is_whole=tables.are_whole)
+            row["diagnosis"] = _examine(records, tables, examine, row, remarks)
     return Summary(row, of_many, watch.files, remarks)
 
 
@@ -125,10 +126,15 @@ def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
-def _examine(records: FileRecords, examine: Examine, remarks: list[tuple[Status, str]], *, is_whole: bool) -> Row:
+def _examine(
+    records: FileRecords, tables: Tables, examine: Examine, row: Row, remarks: list[tuple[Status, str]]
+) -> Row:
     """The findings of the log. A rule that fails must not cost the history the run."""
-    if not is_whole or len(records.layouts) > MOST_EXAMINED:
+    if row["read_time"] + row["write_time"] + row["meta_time"] < LEAST_SECONDS:
+        return {"remark": f"its I/O took less than {LEAST_SECONDS:g} s of all processes together"}
+    if not tables.are_whole or len(records.layouts) > MOST_EXAMINED:
         return {"remark": f"it has more than {MOST_EXAMINED:,} records, which only `forebay diagnose` examines"}
+    tables.finish()
     try:
         return examine(records)
     except Exception as error:

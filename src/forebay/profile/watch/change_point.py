@@ -23,7 +23,7 @@ CLIP = 3.0
 LEAST_SPREAD = 0.05
 LEAST_CHANGE = 1.25
 """A smaller factor is no news."""
-FALSE_SHARE = 0.05
+FALSE_SHARE = 0.01
 """At most this part of the reported changes is expected to be chance."""
 
 

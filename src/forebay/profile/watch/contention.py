@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.history.store.watched import Records, WatchedRuns
-from forebay.profile.watch.change_point import FALSE_SHARE, LEAST_CHANGE, adjust
+from forebay.profile.watch.change_point import LEAST_CHANGE, adjust
 from forebay.profile.watch.series import Floats, Ints, Series
 from forebay.profile.watch.shared_targets import MOST_PAIRS, Pairs, SharedTargets, split_target
 
@@ -30,8 +30,9 @@ LEAST_EXCESS = 2.0
 LEAST_COMPARED = 20
 """Runs that show what chance does."""
 LEAST_PEERS = 3
+LIKELY = 0.05
 MOST_CHANCE = 0.2
-"""Pairs that are more likely chance are not reported; those above `FALSE_SHARE` are called possible."""
+"""Pairs that are more likely chance are not reported; those above `LIKELY` are called possible."""
 _MOST_CHECKED = 300
 
 
@@ -67,7 +68,7 @@ class Contention:
 
     @property
     def is_likely(self) -> bool:
-        return self.chance <= FALSE_SHARE
+        return self.chance <= LIKELY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

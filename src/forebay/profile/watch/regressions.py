@@ -1,13 +1,22 @@
 """Finds applications that became slower than their own past, and the first bad run of each."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from forebay.history.store.watched import WatchedRuns
-from forebay.profile.watch.change_point import LEAST_AFTER, LEAST_BEFORE, MOST, Change, adjust, find_rise, select_sure
+from forebay.profile.watch.change_point import (
+    LEAST_AFTER,
+    LEAST_BEFORE,
+    LEAST_CHANGE,
+    MOST,
+    Change,
+    adjust,
+    find_rise,
+    select_sure,
+)
 from forebay.profile.watch.series import Ints, Series
 
 ReadLayouts = Callable[[Sequence[int]], Sequence[tuple[int, int]]]
@@ -40,6 +49,13 @@ class Regression:
     layout_before: tuple[int, int]
     """Stripes of a file and stripe size of most runs; 0 if unknown."""
     layout_after: tuple[int, int]
+    slow_osts: tuple[int, ...] = ()
+    """Slow OSTs that explain it: the runs since that used none of them are not slower."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it is new, and no slow OST explains it."""
+        return self.is_new and not self.slow_osts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +68,11 @@ class Regressions:
     slow_filesystems: tuple[str, ...]
 
 
-def find_regressions(runs: WatchedRuns, series: Series, since: float, read_layouts: ReadLayouts) -> Regressions:
+def find_regressions(
+    runs: WatchedRuns, series: Series, since: float, read_layouts: ReadLayouts, on_slow: Mapping[int, set[int]]
+) -> Regressions:
     """Look at all kinds of runs with one in the period from `since` on. `read_layouts` gives the stripes of a file and
-    the stripe size of runs by their numbers."""
+    the stripe size of runs by their numbers, and `on_slow` are the slow OSTs that runs used."""
     rises: list[tuple[Ints, Change]] = []
     tested: list[int] = []
     for members in series:
@@ -68,7 +86,7 @@ def find_regressions(runs: WatchedRuns, series: Series, since: float, read_layou
     sure, limit = select_sure(chances, len(tested))
     adjusted = adjust(chances, len(tested))
     found = [
-        _describe(runs, series, members, rise, float(share), since, limit, read_layouts)
+        _describe(runs, series, members, rise, float(share), since, limit, read_layouts, on_slow)
         for (members, rise), share, is_sure in zip(rises, adjusted, sure, strict=True)
         if is_sure
     ]
@@ -90,6 +108,7 @@ def _describe(
     since: float,
     limit: float,
     read_layouts: ReadLayouts,
+    on_slow: Mapping[int, set[int]],
 ) -> Regression:
     rows = runs.rows[members]
     start = max(members.size - MOST, 0)
@@ -97,6 +116,10 @@ def _describe(
     earlier = find_rise(series.pace[members[rows["start_time"] < since]])
     seconds = float(np.median(after["time_by_slowest"]))
     first, last = after[0], rows[-1]
+    used = [on_slow.get(run, set()) for run in after["run_id"].tolist()]
+    elsewhere = series.pace[members[rise.first :]][[not osts for osts in used]]
+    usual = np.median(series.pace[members[start : rise.first]])
+    is_explained = any(used) and (not elsewhere.size or np.median(elsewhere) - usual < np.log(LEAST_CHANGE))
     return Regression(
         app=runs.apps[int(first["app_id"])],
         user=runs.users[int(last["user"])],
@@ -114,6 +137,7 @@ def _describe(
         is_new=earlier is None or earlier.p_value > limit,
         layout_before=_commonest(read_layouts(before["run_id"][-_READ:].tolist())),
         layout_after=_commonest(read_layouts(after["run_id"][-_READ:].tolist())),
+        slow_osts=tuple(sorted(set().union(*used))) if is_explained else (),
     )
 
 

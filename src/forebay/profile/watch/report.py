@@ -1,7 +1,10 @@
 """All that a nightly look at the history finds."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from forebay.history.store import Connection
 from forebay.history.store.watched import (
@@ -42,7 +45,7 @@ class WatchReport:
     @property
     def has_news(self) -> bool:
         """Whether anything began in the period."""
-        slower = any(regression.is_new for regression in self.regressions.found)
+        slower = any(regression.is_news for regression in self.regressions.found)
         pairs = any(pair.is_likely for pair in self.contentions.found)
         return slower or pairs or any(target.is_new for target in self.targets)
 
@@ -57,13 +60,18 @@ def watch_history(connection: Connection, since: float, until: float) -> WatchRe
     targets, compared_osts = find_slow_targets(runs, series, slowness, names, since)
     shares = read_shares(connection, *_bounds(runs, since))
     slow = {(target.filesystem, target.ost) for target in targets}
+    on_slow: dict[int, set[int]] = defaultdict(set)
+    for system, ost in slow:
+        here = (shares["ost"] == ost) & np.isin(shares["filesystem_id"], [n for n in names if names[n] == system])
+        for run in shares["run_id"][here].tolist():
+            on_slow[run].add(ost)
     gains, nodes = read_best_gains(connection, since, until), read_nodes(connection, since, until)
     return WatchReport(
         since=since,
         until=until,
         runs=in_period,
         earlier_runs=int(runs.rows.size) - in_period,
-        regressions=find_regressions(runs, series, since, partial(read_layouts, connection)),
+        regressions=find_regressions(runs, series, since, partial(read_layouts, connection), on_slow),
         targets=targets,
         compared_osts=compared_osts,
         contentions=find_contentions(runs, series, shares, names, slow, since),

@@ -55,7 +55,7 @@ def watch_metrics(report: WatchReport) -> Iterator[Sample]:
     """The samples of a report."""
     yield METRICS["time"].number(report.until)
     yield METRICS["runs"].number(report.runs)
-    yield METRICS["news"].number(sum(r.is_new for r in report.regressions.found), "application")
+    yield METRICS["news"].number(sum(r.is_news for r in report.regressions.found), "application")
     yield METRICS["news"].number(sum(t.is_new for t in report.targets), "target")
     likely = sum(pair.is_likely for pair in report.contentions.found)
     yield METRICS["news"].number(likely, "pair")
@@ -148,7 +148,7 @@ def _print_regressions(report: WatchReport) -> None:
             "runs before, since": f"{r.runs_before}, {r.runs_after}",
             "chance": _format_chance(r.chance),
             "new": "yes" if r.is_new else "",
-            "layout": describe_layouts(r),
+            "perhaps because": describe_cause(r),
         }
         for r in regressions.found[:MOST_SHOWN]
     ]
@@ -161,6 +161,13 @@ def _print_regressions(report: WatchReport) -> None:
 def describe_slow_filesystem(mount: str) -> str:
     """One sentence."""
     return f"Most applications on {mount_name(mount)} became slower: look at the file system before the applications."
+
+
+def describe_cause(regression: Regression) -> str:
+    """What else changed; "" if nothing did."""
+    if regression.slow_osts:
+        return f"slow OST {', '.join(map(str, regression.slow_osts))}"
+    return describe_layouts(regression)
 
 
 def describe_layouts(regression: Regression) -> str:
@@ -281,7 +288,7 @@ def format_mail(report: WatchReport) -> str:
     """A mail about what began in the period, with its subject; "" if nothing did."""
     if not report.has_news:
         return ""
-    slower = [r for r in report.regressions.found if r.is_new]
+    slower = [r for r in report.regressions.found if r.is_news]
     targets = [t for t in report.targets if t.is_new]
     pairs = [pair for pair in report.contentions.found if pair.is_likely]
     subject = [
