@@ -3,6 +3,7 @@
 Their gains do not multiply: two findings can be about the same seconds, and without one limit another is the longest.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,4 +32,5 @@ def predict_together(evidence: Evidence, findings: Sequence[Finding]) -> float |
         limits = replace(limits, process=limits.process / max(evidence.skew, 1.0))
     gain = evidence.compare(limits)
     slow = [f.predicted_gain or 1.0 for f in findings if f.code == Code.SLOW_OST]  # which the model does not know
-    return max(gain * max(slow, default=1.0), *gains)
+    # Measured shares bound the gains that findings state, but not the model's.
+    return max(min(gain * max(slow, default=1.0), math.prod(gains)), *gains)
