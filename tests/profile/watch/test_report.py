@@ -12,6 +12,7 @@ from forebay.profile.watch.report import WatchReport, watch_history
 from support.history_rows import run_row
 from support.made_up_runs import START as SOME
 from support.made_up_runs import a_run
+from support.stores import PostgreSQL
 from support.watched_histories import DAY, START, Drawn, Plan, draw_history
 
 PLAN = Plan(apps=60, slower_apps=6, slow_osts=1, pairs=3, factor=(2.5, 4.0))
@@ -127,3 +128,16 @@ def test_runs_without_osts_can_still_be_slower(tmp_path: Path) -> None:
     [regression] = report.regressions.found
     assert (regression.first_bad_run, regression.runs_before, regression.runs_after) == (21, 20, 10)
     assert regression.slowdown == pytest.approx(3.2, abs=0.1)
+
+
+def test_on_postgresql_as_well(postgresql: PostgreSQL, tmp_path: Path) -> None:
+    rows = [a_run(n, count=1, perf_by_slowest=(100 if n < 20 else 30) * 2.0**20) for n in range(30)]
+    reports = []
+    for address in (postgresql.new_database(), str(tmp_path / "history.db")):
+        with open_store(address) as store:
+            with store.writing() as connection:
+                add_runs(connection, rows)
+            with store.reading() as connection:
+                reports.append(watch_history(connection, SOME, SOME + DAY))
+    assert reports[0] == reports[1]
+    assert [regression.first_bad_run for regression in reports[0].regressions.found] == [21]

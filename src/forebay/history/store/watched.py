@@ -40,7 +40,8 @@ class WatchedRuns:
 
 def read_watched_runs(connection: Connection, until: float) -> WatchedRuns:
     """All runs that started before `until`."""
-    columns = [sa.func.coalesce(runs.c[name], -1 if name == "stripe_offset" else 0) for name in _RUN]
+    unknown = {"stripe_count": 0, "stripe_offset": -1}
+    columns = [sa.func.coalesce(runs.c[n], unknown[n]) if n in unknown else runs.c[n] for n in _RUN]
     names = [sa.func.coalesce(runs.c[name], "") for name in ("filesystem", "user")]
     mounts: dict[str, int] = {}
     users: dict[str, int] = {}

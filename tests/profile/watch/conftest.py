@@ -1,0 +1,3 @@
+from support.stores import postgresql
+
+__all__ = ["postgresql"]
