@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.model.errors import BadInput, UserError, name_errors
+from forebay.model.errors import BadInput, UserError, name_errors, why
 from forebay.show.options import Database, Json, check_file
 from forebay.show.output import print_json, progress, whole_file
 
@@ -102,18 +102,19 @@ def _diagnose(connection: Connection, run: WholeRun) -> tuple[Diagnosis | None, 
 
     number = run["run"]["run_id"]
     paths = [Path(log["path"]) for log in run["logs"]]
-    there = [path for path in paths if path.exists()]
-    if there:
-        try:
+    gone = f"{paths[0]} no longer exists" if paths else "the history does not name one"
+    try:
+        there = [path for path in paths if path.exists()]  # fails in a folder that the caller may not enter
+        if there:
             return diagnose_log(max(there, key=lambda path: path.stat().st_size)), ""
-        except (UserError, OSError) as error:
-            gone = str(error)
-    else:
-        gone = f"{paths[0]} no longer exists" if paths else "the history does not name one"
+    except UserError as error:
+        gone = str(error)
+    except OSError as error:
+        gone = f"{error.filename}: {why(error)}"
     stored = read_diagnoses(connection, [number]).get(number)
     if stored is None or stored["remark"]:
-        why = f": {stored['remark']}" if stored else ""
-        return None, f"{gone}; the history has no findings{why}"
+        remark = f": {stored['remark']}" if stored else ""
+        return None, f"{gone}; the history has no findings{remark}"
     return restore_diagnosis(run["run"], str(paths[0]) if paths else "", stored), gone
 
 
