@@ -11,6 +11,7 @@ from forebay.history.toml import load_toml
 
 Rows = NDArray[np.void]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Record = dict[str, Any]
 
@@ -21,12 +22,17 @@ def read_columns(module: str) -> dict[str, list[tuple[str, str]]]:
     return {kind: list(columns.items()) for kind, columns in tables.items()}
 
 
-def select(rows: Rows, **wanted: object) -> Rows:
-    """The rows whose columns have these values."""
+def match_rows(rows: Rows, **wanted: object) -> Mask:
+    """Which rows have these values in their columns."""
     chosen = np.ones(rows.size, dtype=bool)
     for column, value in wanted.items():
         chosen &= rows[column] == value
-    selected: Rows = rows[chosen]
+    return chosen
+
+
+def select(rows: Rows, **wanted: object) -> Rows:
+    """The rows whose columns have these values."""
+    selected: Rows = rows[match_rows(rows, **wanted)]
     return selected
 
 

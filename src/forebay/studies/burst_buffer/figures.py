@@ -17,7 +17,7 @@ from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
-from forebay.show.rows import Floats, Rows, distinct, finite, select
+from forebay.show.rows import Floats, Ints, Rows, distinct, finite, match_rows, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS, StorageResults
 
@@ -107,7 +107,8 @@ def shares(results: StorageResults) -> Figure:
 
 
 def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look], marks: Mapping[str, str]) -> None:
-    percent = 100 * np.nan_to_num(runs["allocated_share"])
+    share: Floats = runs["allocated_share"]
+    percent = 100 * np.nan_to_num(share)
     # Runs whose shares differ only by rounding are shown policy by policy.
     order = np.lexsort((runs["platform"], runs["tries"], runs["policy"], percent.round(1)))
     runs, percent = runs[order], percent[order]
@@ -189,7 +190,8 @@ def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, *
 def slowdowns(results: StorageResults) -> Figure:
     """Draw the mean slowdown of jobs by platform and policy, a panel for each splitting."""
     every = results.runs
-    every = every[np.isfinite(every["mean_slowdown"]) & (every["policy"] != study.OPTIMAL)]
+    slowdown: Floats = every["mean_slowdown"]
+    every = every[np.isfinite(slowdown) & ~match_rows(every, policy=study.OPTIMAL)]
     looks = _looks(results)
     platforms = distinct(every, "platform")[:_MOST_PLATFORMS]
     kinds = [(m, s) for m in results.modes for s in sorted(distinct(select(every, mode=m), "split"))]
@@ -339,8 +341,8 @@ def by_node(results: StorageResults) -> Figure:
         disks = runs[title]
         nodes = distinct(disks, "node")
         x = np.arange(disks.size) + [float(nodes.index(node)) for node in disks["node"].tolist()]
-        values = np.nan_to_num(disks[metric])
-        axes.bar(x, values, 0.9, color=[colours[kind] for kind in disks["kind"].tolist()], zorder=2)
+        values: Floats = disks[metric]
+        axes.bar(x, np.nan_to_num(values), 0.9, color=[colours[kind] for kind in disks["kind"].tolist()], zorder=2)
         named = nodes[:: max(1, -(-len(nodes) // _MOST_NODES_NAMED))] if metric == METRICS[1] else []
         how: Style = {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 6.5}
         ticks = [float(x[disks["node"] == node].mean()) for node in named]
@@ -385,7 +387,8 @@ def _shown_runs(results: StorageResults) -> dict[str, Rows]:
         disks = results.mixed_disks(mode)
         for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
             # Prefer a run without requeueing, as in the paper.
-            first = disks[name][np.argmin(disks[name]["tries"])]
+            tries: Ints = disks[name]["tries"]
+            first = disks[name][np.argmin(tries)]
             shown[f"{name}, {_title(mode)}"] = select(disks[name], tries=first["tries"], interval=first["interval"])
     return dict(list(shown.items())[:_MOST_PANELS])
 

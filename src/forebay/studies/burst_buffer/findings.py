@@ -7,7 +7,7 @@ import numpy as np
 from forebay.model.units import plural
 from forebay.show.phrases import compare, join_names, number, percent, size, span
 from forebay.show.report import Details, Report, Section
-from forebay.show.rows import Floats, Rows, distinct, records, select
+from forebay.show.rows import Floats, Ints, Rows, distinct, match_rows, records, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.figures import figures_of
 from forebay.studies.burst_buffer.results import BASELINE, BEST, CORRECT, ENOUGH, FOREBAY, METRICS, StorageResults
@@ -21,7 +21,7 @@ _COUNTED = "The column 'served' counts requests; 'optimal' is not a run but the 
 def conclusions(results: StorageResults) -> list[str]:
     """Return the findings as sentences. A comparison that lacks runs is left out."""
     sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _misses, _mixed_platform)
-    count = int((results.runs["policy"] != study.OPTIMAL).sum())
+    count = int((~match_rows(results.runs, policy=study.OPTIMAL)).sum())
     rules = "" if results.mode == CORRECT else f" All findings use the rules {results.mode!r}."
     first = f"{results.origin}; {plural(count, 'run')}.{rules}"
     return [first, *(sentence for part in (*sizes, *disks, _forebay, _slowdown) for sentence in part(results))]
@@ -38,7 +38,7 @@ def changes(results: StorageResults) -> list[str]:
 def _sufficient_runs(results: StorageResults) -> Rows:
     """Return the runs without requeueing that serve 99 %, on any platform but the baseline and with any splitting."""
     runs = study.without_baseline(select(results.runs, mode=results.mode))
-    runs = study.without_requeueing(runs[runs["policy"] != study.OPTIMAL])
+    runs = study.without_requeueing(runs[~match_rows(runs, policy=study.OPTIMAL)])
     return runs[runs["allocated_share"] >= ENOUGH]
 
 
@@ -62,7 +62,8 @@ def _sizing(results: StorageResults) -> Iterator[str]:
     if not runs.size or (enough is None and _sufficient_runs(results).size):
         return
     if enough is None:
-        best = plain[np.argmax(plain["allocated_share"])]
+        share: Floats = plain["allocated_share"]
+        best = plain[np.argmax(share)]
         text = (
             f"No capacity studied serves {100 * ENOUGH:g} % of the bytes {results.blocks} ({BASELINE} excluded); the "
             f"most is {percent(best['allocated_share'])} with {best['policy']} and {size(best['capacity'])}"
@@ -121,13 +122,14 @@ def _requeueing(results: StorageResults) -> Iterator[str]:
 def _layouts(results: StorageResults) -> Iterator[str]:
     """Give the largest difference between layouts of the same capacity under each policy, with split requests."""
     runs = results.compared_runs(results.mode)
-    runs = runs[runs["layout"] != ""]
+    runs = runs[~match_rows(runs, layout="")]
     layouts = distinct(runs, "layout")
     if len(layouts) > 1:
         spreads = []
         for name, rows in study.by_policy(runs, results.policies).items():
             alike = (select(rows, capacity=c, tries=t) for c, t in distinct(rows, "capacity", "tries"))
-            spreads.append(f"{100 * max(np.ptp(group['allocated_share']) for group in alike):.2f} ({name})")
+            shares: list[Floats] = [group["allocated_share"] for group in alike]
+            spreads.append(f"{100 * max(np.ptp(share) for share in shares):.2f} ({name})")
         yield (
             f"With split requests, layouts of the same capacity ({join_names(layouts)}) differ in the share served by "
             f"at most {join_names(spreads)} points."
@@ -192,9 +194,11 @@ def _mixed_platform(results: StorageResults) -> Iterator[str]:
     fast = "SSD" if "SSD" in kinds else kinds[0]
     parts = []
     for name, rows in disks.items():
-        held = np.nan_to_num(rows["mean_use"]) * rows["disk_capacity"]
+        use: Floats = rows["mean_use"]
+        capacity: Ints = rows["disk_capacity"]
+        held = np.nan_to_num(use) * capacity
         if held.sum() > 0:
-            parts.append(f"{percent(held[rows['kind'] == fast].sum() / held.sum())} ({name})")
+            parts.append(f"{percent(held[match_rows(rows, kind=fast)].sum() / held.sum())} ({name})")
     after = f"; averaged over time, {fast} disks hold {join_names(parts)} of the stored bytes" if parts else ""
     yield f"On {results.mixed}, the share served is {join_names(shares)}{after}."
 
@@ -229,7 +233,8 @@ def _forebay(results: StorageResults) -> Iterator[str]:
 def _slowdown(results: StorageResults) -> Iterator[str]:
     """Give the mean slowdown of each policy with feedback, over the runs that all policies have."""
     runs = select(results.runs, mode=results.mode)
-    runs = runs[np.isfinite(runs["mean_slowdown"]) & (runs["policy"] != study.OPTIMAL)]
+    slowdown: Floats = runs["mean_slowdown"]
+    runs = runs[np.isfinite(slowdown) & ~match_rows(runs, policy=study.OPTIMAL)]
     tables = {
         name: {run[_SAME_RUN].item(): float(run["mean_slowdown"]) for run in rows}
         for name, rows in study.by_policy(runs, results.policies).items()

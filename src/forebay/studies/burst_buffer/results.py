@@ -8,7 +8,7 @@ from itertools import permutations, product
 import numpy as np
 
 from forebay.show.phrases import MODES, size
-from forebay.show.rows import Floats, Record, Rows, distinct, finite, read_columns, select
+from forebay.show.rows import Floats, Ints, Record, Rows, distinct, finite, match_rows, read_columns, select
 from forebay.simulate.storage.rules import OPTIMAL as OPTIMAL
 from forebay.simulate.storage.rules import SPLIT
 
@@ -91,7 +91,7 @@ class StorageResults:
     @cached_property
     def alike(self) -> Rows:
         """Runs of policies on platforms whose disks are alike, or on all platforms if no platform has such disks."""
-        return self._keep_alike(self.runs[self.runs["policy"] != OPTIMAL])
+        return self._keep_alike(self.runs[~match_rows(self.runs, policy=OPTIMAL)])
 
     @cached_property
     def bounds(self) -> Rows:
@@ -178,13 +178,14 @@ def cohens_d(sample: Floats, other: Floats) -> float:
 
 
 def without_baseline(table: Rows) -> Rows:
-    kept: Rows = table[table["layout"] != BASELINE]
+    kept: Rows = table[~match_rows(table, layout=BASELINE)]
     return kept
 
 
 def without_requeueing(runs: Rows) -> Rows:
     """Return the runs without requeueing, or all runs if every run requeues."""
-    return runs[runs["tries"] == 0] if (runs["tries"] == 0).any() else runs
+    plain = select(runs, tries=0)
+    return plain if plain.size else runs
 
 
 def known_values(disks: Mapping[str, Rows], metric: str) -> dict[str, Floats]:
@@ -235,7 +236,9 @@ def cohens_table(results: StorageResults, metric: str, mode: str) -> tuple[list[
 
 def count_missed(runs: Rows) -> tuple[int, int]:
     """Return the failed and refused split requests of the run that has most of both together."""
-    worst = runs[np.argmax(runs["split_failed"] + runs["split_refused"])]
+    failed: Ints = runs["split_failed"]
+    refused: Ints = runs["split_refused"]
+    worst = runs[np.argmax(failed + refused)]
     return int(worst["split_failed"]), int(worst["split_refused"])
 
 

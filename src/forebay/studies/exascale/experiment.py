@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.kernel_cache import sources_digest
-from forebay.show.rows import Rows
+from forebay.show.rows import Floats, Ints, Rows
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month
@@ -130,13 +130,19 @@ def _make_rows(workload: Workload, drawn: Drawn, outcome: Outcome, which: Sequen
     rows["kind"] = [workload.kind[app.kind].name for app in apps]
     rows["style"] = [app.style.name for app in apps]
     rows["nodes"], rows["stripes"], rows["pools"] = jobs["nodes"][at], outcome.stripes[at], outcome.jobs["pools"][at]
+    nodes: Ints = jobs["nodes"]
+    phases: Ints = jobs["phases"]
+    compute: Floats = jobs["compute"]
+    first: Floats = jobs["input"]
+    volume: Floats = jobs["volume"]
+    waited: Floats = outcome.jobs["waited"]
     sums = {
         "jobs": np.ones(jobs.size),
-        "phases": jobs["phases"],
+        "phases": phases,
         "buffered": outcome.jobs["buffered"],
-        "bytes": jobs["input"] + jobs["volume"] * jobs["phases"],
-        "compute_hours": jobs["nodes"] * jobs["compute"] * jobs["phases"] / 3600,
-        "io_hours": jobs["nodes"] * outcome.jobs["waited"] / 3600,
+        "bytes": first + volume * phases,
+        "compute_hours": nodes * compute * phases / 3600,
+        "io_hours": nodes * waited / 3600,
     }
     for name, values in sums.items():
         rows[name] = np.bincount(row, weights=values, minlength=at.size)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from forebay.show.rows import Floats, Rows, distinct, read_columns, select
+from forebay.show.rows import Floats, Rows, distinct, match_rows, read_columns, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.request_gains import Gain
 
@@ -73,15 +73,15 @@ class ExascaleResults:
         return select(self.runs, setting=setting, on=on)
 
     def has(self, setting: str) -> bool:
-        return bool((self.runs["setting"] == setting).any())
+        return bool(match_rows(self.runs, setting=setting).any())
 
     def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> Floats:
         """Return the node-hours that waited for I/O in each month."""
         rows = self.of(setting=setting, on=on)
-        months = np.unique(rows["month"])
+        months = sorted(distinct(rows, "month"))
         if kind is not None:
             rows = select(rows, kind=kind)
-        return np.array([rows["io_hours"][rows["month"] == m].sum() for m in months])
+        return np.array([select(rows, month=m)["io_hours"].sum() for m in months])
 
     def hours_saved(self, on: str, *, setting: str = BASE, against: str = DEFAULT) -> Estimate:
         """Estimate the node-hours a month that `on` saves, comparing months with the same jobs."""

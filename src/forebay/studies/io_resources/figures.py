@@ -115,7 +115,8 @@ def describe_leaders(subject: Subject, metric: str) -> str:
     tables: dict[str, dict[tuple[float, int, float], float]] = {}
     for name in subject.allocators:
         runs = subject.results.runs[subject.results.select(name, subject.placer)]
-        runs = runs[np.isfinite(runs[metric])]
+        values: Floats = runs[metric]
+        runs = runs[np.isfinite(values)]
         if runs.size:
             tables[name] = dict(zip(runs[["load", "set", "io_load_sys"]].tolist(), runs[metric].tolist(), strict=True))
     common = set.intersection(*map(set, tables.values())) if len(tables) > 1 else set()
@@ -373,7 +374,8 @@ def robustness(subject: Subject) -> Figure:
     slowdowns = zip(same, runs["mean_io_slowdown"].tolist(), runs["curves"], strict=True)
     true = {key: slowdown for key, slowdown, curves in slowdowns if curves == TRUE}
     before = np.array([true.get(key, np.nan) for key in same], dtype=float)
-    change = _by_combination(subject, 100.0 * (runs["mean_io_slowdown"] / before - 1.0))
+    slowdown: Floats = runs["mean_io_slowdown"]
+    change = _by_combination(subject, 100.0 * (slowdown / before - 1.0))
     idle = _by_combination(subject, runs["machine_idle"] * 100.0)
     # The colour of the allocator with the marker and the dashes of the placement.
     combined = {

@@ -5,11 +5,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.pattern_detector import FEATURES, Classifier, Detector, classify, features
-from forebay.show.rows import Rows, select
+from forebay.show.rows import Rows, match_rows, select
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import DETECTED, FIFO, SEEN, TWINS, UNSEEN, whole
@@ -44,14 +45,16 @@ def periods_of(experiment: Experiment, window: int, *, seed: int, period: float)
 
 def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detector) -> Rows:
     """Return DETECTED rows for every experiment and window, from whole periods with requests."""
-    busy = whole(periods[periods["scheduler"] == TWINS])
-    busy = busy[busy["reads"] + busy["writes"] > 0]
+    busy = whole(select(periods, scheduler=TWINS))
+    reads: NDArray[np.float32] = busy["reads"]
+    writes: NDArray[np.float32] = busy["writes"]
+    busy = busy[reads + writes > 0]
     measured = np.stack([busy[name].astype(np.float64) for name in FEATURES], axis=1)
     rows = []
     for by in CLASSIFIERS:
         classes = classify(measured, detector, by)
         for e, window in sorted(set(zip(busy["experiment"].tolist(), busy["window"].tolist(), strict=True))):
-            here = classes[(busy["experiment"] == e) & (busy["window"] == window)]
+            here = classes[match_rows(busy, experiment=e, window=window)]
             rows.append(_make_row(SEEN, by, e, experiments[e], window, here))
     return np.array(rows, dtype=DETECTED)
 

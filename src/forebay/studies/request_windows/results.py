@@ -13,7 +13,7 @@ from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.model.units import format_binary, plural
 from forebay.profile.request_watch import TALLY
-from forebay.show.rows import Floats, Rows, distinct, read_columns, select
+from forebay.show.rows import Floats, Ints, Rows, distinct, match_rows, read_columns, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment, Workload
 
@@ -87,7 +87,7 @@ class RequestWindowsResults:
         fifo, over = select(runs, scheduler=FIFO), {}
         for name in distinct(runs, "scheduler"):
             rows = select(runs, scheduler=name)
-            beside = fifo[np.isin(fifo["repetition"], rows["repetition"])]
+            beside = fifo[np.isin(fifo["repetition"], distinct(rows, "repetition"))]
             if name != TWINS:
                 over[name] = _means(rows, count) / _means(beside, count)
         return over | {TWINS: self.gains().max(axis=1) + 1}
@@ -143,19 +143,20 @@ def samples_of(periods: Rows, experiments: int, windows: Sequence[int]) -> list[
     rows = rows[order]
     starts = np.flatnonzero(np.r_[True, rows["node"][1:] == 0]) if rows.size else np.zeros(0, dtype=int)
     sizes = np.diff(np.r_[starts, rows.size])
-    moved = (rows["bytes_read"].astype(np.float64) + rows["bytes_written"]) / rows["seconds"]
+    read: Floats = rows["bytes_read"].astype(np.float64)
+    written: NDArray[np.float32] = rows["bytes_written"]
+    seconds: Floats = rows["seconds"]
+    moved = (read + written) / seconds
     means = np.add.reduceat(moved, starts) / sizes if rows.size else moved
     heads = rows[starts]
-    return [
-        [means[(heads["experiment"] == e) & (heads["window"] == window)] for window in windows]
-        for e in range(experiments)
-    ]
+    return [[means[match_rows(heads, experiment=e, window=window)] for window in windows] for e in range(experiments)]
 
 
 def whole(periods: Rows) -> Rows:
     """Drop the periods that the end of a run cut short, unless the run has no others."""
     length = periods["seconds"].max(initial=0.0)
-    runs = np.stack([periods[name] for name in ("experiment", "window", "repetition")], axis=1)
+    columns: list[Ints] = [periods[name].astype(np.int64) for name in ("experiment", "window", "repetition")]
+    runs = np.stack(columns, axis=1)
     _, run = np.unique(runs, axis=0, return_inverse=True)
     long = periods["seconds"] > 0.999 * length
     has = np.zeros(run.max(initial=-1) + 1, dtype=bool)
@@ -165,8 +166,9 @@ def whole(periods: Rows) -> Rows:
 
 
 def _means(rows: Rows, experiments: int) -> Floats:
-    count = np.bincount(rows["experiment"], minlength=experiments)
-    return np.bincount(rows["experiment"], weights=rows["run"], minlength=experiments) / count
+    of: NDArray[np.int32] = rows["experiment"]
+    count = np.bincount(of, minlength=experiments)
+    return np.bincount(of, weights=rows["run"], minlength=experiments) / count
 
 
 GREEDY = "epsilon-greedy"
@@ -189,10 +191,12 @@ def tuner_label(tuner: str) -> str:
 
 def over_steps(rows: Rows, column: str) -> tuple[Floats, Floats]:
     """Return the last step of each bin, and the mean over the situations that have a value in it."""
-    rows = rows[np.isfinite(rows[column])]
-    bins, of = np.unique(rows["bin"], return_inverse=True)
-    means = np.bincount(of, weights=rows[column]) / np.bincount(of)
-    return (bins + 1.0) * BIN, means
+    values: Floats = rows[column]
+    number: Ints = rows["bin"].astype(np.int64)
+    known = np.isfinite(values)
+    bins, of = np.unique(number[known], return_inverse=True)
+    means = np.bincount(of, weights=values[known]) / np.bincount(of)
+    return (bins.astype(np.float64) + 1.0) * BIN, means
 
 
 def last_values(rows: Rows, column: str) -> Floats:

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from forebay.model.units import plural
 from forebay.show.figures.looks import Band, draw_band, key, looks_of
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
-from forebay.show.rows import distinct, select
+from forebay.show.rows import Floats, distinct, select
 from forebay.studies.striping.results import APART, NOBODY, OTHERS, StripingResults, first_near, later_runs
 
 _TEXTS = read_texts(__file__)
@@ -58,8 +58,8 @@ def run_by_run(results: StripingResults, number: int) -> Figure:
         here = select(runs, application=application, processes=processes, fio=fio)
         for name, look in looks.items():
             mine = select(here, policy=name)
-            x = np.unique(mine["run"])
-            values = [mine["throughput"][mine["run"] == n] / 1e9 for n in x]
+            x = np.array(sorted(distinct(mine, "run")))
+            values: list[Floats] = [select(mine, run=n)["throughput"] / 1e9 for n in x]
             mean, spread = (np.array([measure(v) for v in values]) for measure in (np.mean, np.std))
             draw_band(axes, Band(x.astype(float), mean, mean - spread, mean + spread), look)
         axes.set(xticks=range(1, last + 1, 1 if last < 6 else 3), xlim=(0.5, last + 0.5))

@@ -10,7 +10,7 @@ from forebay.model.layout import MIB
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Record, distinct, group, records, select
+from forebay.show.rows import Floats, Record, distinct, group, records, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
 from forebay.studies.striping import results as study
 from forebay.studies.striping.figures import figures_of
@@ -25,11 +25,13 @@ def mean_records(results: StripingResults) -> list[Record]:
     records = []
     for panel, runs in group(results.runs, _PANEL):
         layouts, used = np.unique(runs[["stripe_count", "stripe_size"]], return_counts=True)
+        throughput: Floats = runs["throughput"]
+        expected: Floats = runs["expected"]
         means = {
             "repetitions": int(runs.size),
-            "throughput": float(runs["throughput"].mean()),
-            "deviation": float(runs["throughput"].std()),
-            "expected": float(runs["expected"].mean()),
+            "throughput": float(throughput.mean()),
+            "deviation": float(throughput.std()),
+            "expected": float(expected.mean()),
         }
         layout = dict(zip(("stripe_count", "stripe_size"), layouts[np.argmax(used)].tolist(), strict=True))
         records.append(panel | means | layout)
@@ -173,7 +175,7 @@ def _faster(percent: float) -> str:
 def _apart(results: StripingResults) -> Iterator[str]:
     """Give the gain of Procedure 3 with fewer processes than in the paper, where the rule leaves targets free."""
     runs = later_runs(results.of(figure=14))
-    for processes in np.unique(runs["processes"][runs["processes"] != study.BESIDE]).tolist():
+    for processes in sorted(set(distinct(runs, "processes")) - {study.BESIDE}):
         gained = []
         for application, fio in distinct(runs, "application", "fio"):
             here = select(runs, application=application, fio=fio, processes=processes)
