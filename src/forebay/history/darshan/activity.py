@@ -95,7 +95,8 @@ class _Grid:
 
     def add_requests(self, operation: int, rank: int, requests: NDArray[np.void]) -> None:
         """Add traced requests of one process, each spread evenly over its time."""
-        begin, end = (np.clip(np.nan_to_num(requests[name]), 0, self.duration) for name in ("begin", "end"))
+        times: tuple[Floats, Floats] = requests["begin"], requests["end"]
+        begin, end = (np.clip(np.nan_to_num(time), 0, self.duration) for time in times)
         length = np.maximum(requests["length"], 0).astype(float)
         self.by_process[operation, rank] += length.sum()
         first, last = (np.minimum((time / self.part).astype(np.int64), COLUMNS - 1) for time in (begin, end))

@@ -279,7 +279,9 @@ def _fill_sizes_and_order(rows: Uses, nprocs: int, get: _Counters) -> None:
     requests = rows["requests"].T.copy()
     in_order = np.minimum(get("SEQ_READS", "SEQ_WRITES").T, requests)
     consecutive = np.minimum(get("CONSEC_READS", "CONSEC_WRITES").T, in_order)
-    opens = np.maximum(np.where(rows["rank"] < 0, nprocs, 1), rows["opens"])
+    rank: NDArray[np.int32] = rows["rank"]
+    opened: NDArray[np.int32] = rows["opens"]
+    opens = np.maximum(np.where(rank < 0, nprocs, 1), opened)
     strides = get(*(f"STRIDE{i}_COUNT" for i in range(1, 5))).T
     kinds = count_orders(requests, in_order, consecutive, np.minimum(opens, requests), strides)
     rows["contiguous"], rows["jumps"] = kinds[:, 0].T, kinds[:, 2:].sum(axis=1).T

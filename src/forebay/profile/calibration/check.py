@@ -9,7 +9,7 @@ from forebay.model.errors import BadInput
 from forebay.model.units import plural
 from forebay.profile.calibration.fit import fit_parameters
 from forebay.profile.calibration.prediction import Parameters, is_usable, predict_seconds
-from forebay.profile.findings.io_time import Floats
+from forebay.profile.findings.io_time import Floats, Ints
 
 LEAST_RUNS = 20
 """With fewer runs, the half that checks the fit shows nothing."""
@@ -88,7 +88,9 @@ def find_factors(predicted: Floats, measured: Floats) -> Floats:
 
 def fit_bandwidth(runs: Measured, side: int) -> float:
     """The bandwidth that is off by the least factors: the median of the runs'."""
-    return float(np.exp(np.median(np.log(runs["bytes"][:, side] / runs["seconds"][:, side]))))
+    moved: Ints = runs["bytes"][:, side]
+    seconds: Floats = runs["seconds"][:, side]
+    return float(np.exp(np.median(np.log(moved / seconds))))
 
 
 def correlate_ranks(predicted: Floats, measured: Floats) -> float | None:

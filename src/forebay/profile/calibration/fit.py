@@ -13,7 +13,7 @@ import numpy as np
 
 from forebay.history.measured_runs import Measured
 from forebay.profile.calibration.prediction import Parameters, Waiting, is_usable, predict_seconds
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Pair
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, Pair
 
 _NOISE = 0.5  # of the logarithm of a run's seconds: runs of the same program differ by a factor of 1.6
 _FAR = 1.0  # times the noise
@@ -70,11 +70,13 @@ def fit_parameters(runs: Measured) -> Parameters:
 
 def _fit_name(runs: Measured) -> float:
     """Seconds for an open."""
-    chosen = runs[(runs["opens"] > 0) & (runs["meta_seconds"] > 0)]
+    opens: Ints = runs["opens"]
+    seconds: Floats = runs["meta_seconds"]
+    chosen = (opens > 0) & (seconds > 0)
     prior = (_logarithm(DEFAULT.name, 1e-6, 10.0),)
-    if not chosen.size:
+    if not chosen.any():
         return DEFAULT.name
-    measured = np.log(chosen["meta_seconds"] / chosen["opens"])
+    measured = np.log(seconds[chosen] / opens[chosen])
     return float(np.exp(minimise(lambda point: np.asarray(point[0] - measured), prior)[0]))
 
 

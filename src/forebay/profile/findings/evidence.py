@@ -13,6 +13,9 @@ from forebay.profile.findings.limits import Limits
 from forebay.profile.findings.targets import Targets, read_targets
 
 Bools = NDArray[np.bool_]
+Counts = NDArray[np.int32]
+Files = NDArray[np.uint64]
+"""Numbers of files."""
 NOTICEABLE = 0.005
 """The part of a run below which nobody notices."""
 LEAST_SECONDS = 0.5
@@ -52,9 +55,10 @@ class Evidence:
         """Which records of `posix` are of files that several processes use."""
         if self.nprocs == 1:
             return np.zeros(self.posix.size, dtype=bool)
-        ids = np.sort(self.posix["id"])
-        several: Bools = np.isin(self.posix["id"], ids[1:][ids[1:] == ids[:-1]]) | (self.posix["rank"] < 0)
-        return several
+        files: Files = self.posix["id"]
+        rank: Counts = self.posix["rank"]
+        ids = np.sort(files)
+        return np.isin(files, ids[1:][ids[1:] == ids[:-1]]) | (rank < 0)
 
     @cached_property
     def data_seconds(self) -> Floats:
@@ -78,8 +82,10 @@ class Evidence:
     @cached_property
     def name_seconds(self) -> Floats:
         """The model's seconds for the metadata calls on each record of `posix`."""
-        calls: Floats = (self.posix["opens"].astype(float) + self.posix["stats"] + self.posix["syncs"]) * self.fs.name
-        return calls
+        opens: Counts = self.posix["opens"]
+        stats: Counts = self.posix["stats"]
+        syncs: Counts = self.posix["syncs"]
+        return (opens.astype(np.float64) + stats + syncs) * self.fs.name
 
     @cached_property
     def stdio_seconds(self) -> Floats:
@@ -123,9 +129,11 @@ class Evidence:
         totals = np.zeros(self.nprocs)
         slowest = np.zeros(self.nprocs)
         for uses in (self.records.posix, self.records.stdio):
-            alone = uses["rank"] >= 0
-            spent = uses["seconds"].sum(axis=1, dtype=float) + uses["meta_seconds"]
-            totals += np.bincount(uses["rank"][alone], weights=spent[alone], minlength=self.nprocs)[: self.nprocs]
+            rank: Counts = uses["rank"]
+            meta: NDArray[np.float32] = uses["meta_seconds"]
+            data: Floats = uses["seconds"].sum(axis=1, dtype=float)
+            alone, spent = rank >= 0, data + meta
+            totals += np.bincount(rank[alone], weights=spent[alone], minlength=self.nprocs)[: self.nprocs]
             totals += float(spent[~alone].sum()) / self.nprocs
             np.maximum.at(slowest, uses["ranks"][~alone, 1], uses["slowest_seconds"][~alone])
         return np.maximum(totals, slowest)
@@ -236,8 +244,9 @@ class Evidence:
             return 0.0
         uses = self.posix[chosen]
         order = np.argsort(used.file_ids, kind="stable")
-        at = order[np.minimum(np.searchsorted(used.file_ids[order], uses["id"]), order.size - 1)]
-        known = used.file_ids[at] == uses["id"]
+        files: Files = uses["id"]
+        at = order[np.minimum(np.searchsorted(used.file_ids[order], files), order.size - 1)]
+        known = used.file_ids[at] == files
         stripes = np.maximum(used.stripes[at] if count is None else np.full(at.size, count), 1)
         written, requests = uses["bytes"][:, 1], np.maximum(uses["requests"][:, 1], 1)
         mean = written / requests
@@ -261,7 +270,8 @@ class Evidence:
     def name_files(self, weights: Floats | Ints, kind: Uses | None = None) -> tuple[str, ...]:
         """The names of the files with the largest weights."""
         uses = self.posix if kind is None else kind
-        ids, of = np.unique(uses["id"], return_inverse=True)
+        numbers: Files = uses["id"]
+        ids, of = np.unique(numbers, return_inverse=True)
         sums = np.bincount(of.ravel(), weights=weights, minlength=ids.size)
         largest = [int(ids[i]) for i in np.argsort(-sums, kind="stable")[:_NAMED] if sums[i] > 0]
         names = self.records.names(set(largest))
@@ -278,11 +288,13 @@ class Evidence:
         return np.maximum(totals, 0)
 
     def _add_bytes(self, totals: Floats, uses: Uses) -> None:
-        moved = uses["bytes"].sum(axis=1).astype(float)
-        alone = uses["rank"] >= 0
-        totals += np.bincount(uses["rank"][alone], weights=moved[alone], minlength=self.nprocs)[: self.nprocs]
-        ranks = uses["ranks"][~alone]
-        known = np.minimum(uses["rank_bytes"][~alone], moved[~alone, None])
+        rank: Counts = uses["rank"]
+        moved: Floats = uses["bytes"].sum(axis=1).astype(np.float64)
+        alone = rank >= 0
+        totals += np.bincount(rank[alone], weights=moved[alone], minlength=self.nprocs)[: self.nprocs]
+        ranks: Counts = uses["ranks"][~alone]
+        moved_by: Ints = uses["rank_bytes"][~alone]
+        known = np.minimum(moved_by, moved[~alone, None])
         known[ranks[:, 0] == ranks[:, 1]] = 0  # of a log without these counters
         named = known.any(axis=1)
         others = np.where(named, max(self.nprocs - 2, 1), self.nprocs)

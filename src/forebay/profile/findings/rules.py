@@ -11,7 +11,7 @@ import numpy as np
 
 from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_binary, format_duration, format_size, plural
-from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Evidence
+from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Counts, Evidence, Files
 from forebay.profile.findings.finding import Code, Confidence, Finding, Relief
 from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.findings.process_rules import find_uneven_processes
@@ -82,7 +82,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         if gain < LEAST_GAIN:
             continue
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
-        files = np.unique(uses["id"][chosen.any(axis=1)]).size
+        files = _count_files(uses, chosen.any(axis=1))
         if shared:
             where = f"{plural(files, 'file')} that several processes share"
             remedy = _ALREADY_COLLECTIVE if evidence.calls_collectively else _BECOME_COLLECTIVE
@@ -106,6 +106,11 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _count_files(uses: Uses, chosen: Bools) -> int:
+    ids: Files = uses["id"]
+    return np.unique(ids[chosen]).size
+
+
 def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     saved = evidence.compute_by_blocks(lambda block: _find_misaligned_seconds(evidence, block), ())
@@ -113,7 +118,9 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     gain = evidence.predict_gain(float(saved.sum()), chosen)
     if gain < LEAST_GAIN:
         return
-    count, total = int(uses["unaligned"][chosen].sum()), int(uses["requests"][chosen].sum())
+    unaligned: Ints = uses["unaligned"]
+    requests: Ints = uses["requests"]
+    count, total = int(unaligned[chosen].sum()), int(requests[chosen].sum())
     block, common = (int(uses[name][np.argmax(saved)]) for name in ("alignment", "common_size"))
     yield Finding(
         code=Code.MISALIGNED,
@@ -135,19 +142,23 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
 def _find_misaligned_seconds(evidence: Evidence, block: slice) -> Floats:
     """What each record of a part of `posix` would save if its requests began at blocks."""
     uses, shared = evidence.posix[block], evidence.shared[block]
-    requests = uses["requests"].sum(axis=1)
-    unit, size = np.maximum(uses["alignment"], 1), np.maximum(uses["common_size"], 1)
+    requests: Ints = uses["requests"].sum(axis=1)
+    alignment: Counts = uses["alignment"]
+    common_size: Ints = uses["common_size"]
+    unaligned: Ints = uses["unaligned"]
+    unit, size = np.maximum(alignment, 1), np.maximum(common_size, 1)
     crosses = (size % unit != 0) & (unit % size != 0)  # else a request ends where a block ends
     cached = ~shared & (uses["bytes"].sum(axis=1) < (1 << 20) * requests)  # the client's cache combines them
-    chosen = (uses["unaligned"] > MOSTLY * requests) & crosses & ~cached & (requests > 1)
+    chosen = (unaligned > MOSTLY * requests) & crosses & ~cached & (requests > 1)
     latency = uses["requests"] @ np.array(evidence.fs.latency) / np.maximum(requests, 1)
     extra = latency + shared * evidence.fs.lock
-    return np.asarray(np.minimum(uses["unaligned"] * extra, evidence.data_seconds[block].sum(axis=1) / 2) * chosen)
+    return np.asarray(np.minimum(unaligned * extra, evidence.data_seconds[block].sum(axis=1) / 2) * chosen)
 
 
 def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
-    requests, jumps = uses["requests"], uses["jumps"]
+    requests: Ints = uses["requests"]
+    jumps: Ints = uses["jumps"]
     chosen: Bools = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
     random: Bools = np.asarray(chosen.any(axis=1))
     saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
@@ -174,20 +185,25 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
 def _find_random_seconds(evidence: Evidence, block: slice) -> Floats:
     """What the reads and the writes of each record of a part of `posix` would save if they were in order."""
     uses = evidence.posix[block]
-    jumps = uses["jumps"]
-    in_order = uses["bytes"] / evidence.fs.rpc * jumps / np.maximum(uses["requests"], 1)
+    jumps: Ints = uses["jumps"]
+    moved: Ints = uses["bytes"]
+    requests: Ints = uses["requests"]
+    in_order = moved / evidence.fs.rpc * jumps / np.maximum(requests, 1)
     return np.asarray(np.maximum(jumps - in_order, 0) * evidence.fs.latency)
 
 
 def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     calls, uses = evidence.records.calls, evidence.posix
-    independent, collective = calls["independent"].sum(axis=1), calls["collective"].sum(axis=1)
-    ids = np.unique(calls["id"][(independent > 1) & (independent > collective)])
-    chosen = np.isin(uses["id"], ids) & evidence.shared
+    independent: Ints = calls["independent"].sum(axis=1)
+    collective: Ints = calls["collective"].sum(axis=1)
+    called: Files = calls["id"]
+    used: Files = uses["id"]
+    ids = np.unique(called[(independent > 1) & (independent > collective)])
+    chosen = np.isin(used, ids) & evidence.shared
     saved = np.where(chosen[:, None], evidence.data_seconds - evidence.ideal_seconds, 0.0)
-    count = int(independent[np.isin(calls["id"], ids)].sum())
+    count = int(independent[np.isin(called, ids)].sum())
     gain: float | None = evidence.predict_gain(float(saved.sum()) - count * evidence.fs.exchange, chosen)
-    together = int(collective[np.isin(calls["id"], ids)].sum())
+    together = int(collective[np.isin(called, ids)].sum())
     mean = int(uses["bytes"][chosen].sum() / max(uses["requests"][chosen].sum(), 1))
     share = evidence.measure_share(chosen)
     confidence: Confidence = "modelled"
@@ -218,7 +234,10 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
 
 def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
-    calls = uses["opens"].astype(int) + uses["stats"] + uses["syncs"]
+    opens: Counts = uses["opens"]
+    stats: Counts = uses["stats"]
+    syncs: Counts = uses["syncs"]
+    calls = opens.astype(np.int64) + stats + syncs
     names = float(evidence.name_seconds.sum())
     needed = min(int(calls.sum()), 4 * evidence.nprocs)
     saved = names - needed * evidence.fs.name
@@ -228,7 +247,8 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     measured = _measured_metadata(evidence)
     if not measured and (not many or gain < LEAST_GAIN):
         return
-    files = np.unique(uses["id"]).size
+    ids: Files = uses["id"]
+    files = np.unique(ids).size
     size = evidence.moved / max(files, 1)
     took = f", {format_duration(measured)} in all" if measured else ""
     yield Finding(
@@ -280,7 +300,8 @@ def _measured_metadata(evidence: Evidence) -> float:
     """Darshan's seconds of metadata calls, if they are most of the I/O time; 0.0 otherwise. A sync counts as one, but
     it waits for data."""
     records = evidence.records.posix
-    seconds = float(records["meta_seconds"][records["syncs"] == 0].sum())
+    syncs: Counts = records["syncs"]
+    seconds = float(records["meta_seconds"][syncs == 0].sum())
     each = seconds / evidence.nprocs
     noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, LEAST_SECONDS)
     return seconds if seconds > MOSTLY * evidence.measured and noticed else 0.0
@@ -288,15 +309,19 @@ def _measured_metadata(evidence: Evidence) -> float:
 
 def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
     """Which records can be of files that are read repeatedly. Of millions of files, few are."""
-    read, written = uses["bytes"].T
-    again: Bools = (read > 0) & (read >= _LEAST_REPEATS * np.maximum(uses["extent"][:, 0], written))
-    return again | (shared & (uses["rank"] >= 0))  # a merged record has all reads of its file
+    moved: Ints = uses["bytes"]
+    extent: Ints = uses["extent"][:, 0]
+    rank: Counts = uses["rank"]
+    read, written = moved.T
+    again: Bools = (read > 0) & (read >= _LEAST_REPEATS * np.maximum(extent, written))
+    return again | (shared & (rank >= 0))  # a merged record has all reads of its file
 
 
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
     candidates = _may_repeat_reads(evidence.posix, evidence.shared)
     uses = evidence.posix[candidates]
-    ids, of = np.unique(uses["id"], return_inverse=True)
+    file: Files = uses["id"]
+    ids, of = np.unique(file, return_inverse=True)
     read = np.bincount(of.ravel(), weights=uses["bytes"][:, 0], minlength=ids.size)
     extent = np.zeros(ids.size)
     np.maximum.at(extent, of.ravel(), uses["extent"][:, 0])
@@ -332,16 +357,18 @@ def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
 def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
     """Files that the run writes and reads again and again."""
     uses = evidence.posix
-    read, written = uses["bytes"].T
+    volume: Ints = uses["bytes"]
+    largest: Ints = uses["extent"].max(axis=1)
+    read, written = volume.T
     first_read, first_write = uses["begin"].T
-    extent = np.maximum(uses["extent"].max(axis=1), 1)
+    extent = np.maximum(largest, 1)
     again = (first_write < first_read) & (np.minimum(read, written) >= _LEAST_REPEATS * extent)
     saved = float(evidence.data_seconds[again].sum()) * (1 - 1 / _BURST_BUFFER)
     gain = evidence.predict_gain(saved)
     if gain < LEAST_GAIN:
         return
     moved = int(read[again].sum() + written[again].sum())
-    files = np.unique(uses["id"][again]).size
+    files = _count_files(uses, again)
     yield Finding(
         code=Code.BURST_BUFFER,
         seen=f"{plural(files, 'file')} written and read back several times in this run: {format_size(moved)} moved, "

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from forebay.model.units import format_size, plural
-from forebay.profile.findings.evidence import Bools, Evidence
+from forebay.profile.findings.evidence import Bools, Evidence, Files
 from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.ost_health import is_comparable, was_slow
 
@@ -22,7 +22,8 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
     processes = evidence.nprocs
     possible = max(used.known, int(used.osts.size))
     count = min(possible, processes)
-    shared = np.isin(used.file_ids, np.unique(evidence.posix["id"][evidence.shared]))
+    files: Files = evidence.posix["id"]
+    shared = np.isin(used.file_ids, np.unique(files[evidence.shared]))
     largest = int(np.argmax(used.file_bytes))
     in_shared = float(used.file_bytes[shared].sum())
     numbers: dict[str, float | int | str] = {"osts_used": int(used.osts.size), "osts_known": possible}

@@ -40,8 +40,9 @@ def read_targets(records: FileRecords, uses: Uses) -> Targets | None:
         return None
     ids = np.array([layout.file for layout in layouts], dtype=np.uint64)
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], uses["id"]), ids.size - 1)
-    has_layout = ids[order][place] == uses["id"]
+    files: NDArray[np.uint64] = uses["id"]
+    place = np.minimum(np.searchsorted(ids[order], files), ids.size - 1)
+    has_layout = ids[order][place] == files
     at = order[place[has_layout]]
     widest = [max(layout.components, key=lambda c: c.stripes) for layout in layouts]
     return Targets(

@@ -71,7 +71,9 @@ class _Table:
         return np.concatenate([uses[name] for uses in self._kinds])
 
     def sums(self, name: str, operation: int | None = None) -> Floats:
-        column = [uses[name] if operation is None else uses[name][:, operation] for uses in self._kinds]
+        column: list[NDArray[np.number]] = [
+            uses[name] if operation is None else uses[name][:, operation] for uses in self._kinds
+        ]
         if not column:
             return np.zeros(0)
         return np.bincount(self._of, weights=np.concatenate(column), minlength=self.ids.size).astype(float)
@@ -84,7 +86,8 @@ class _Table:
         return most
 
     def records_of(self, file: np.uint64) -> Uses:
-        return np.concatenate([uses[uses["id"] == file] for uses in self._kinds])
+        ids: list[NDArray[np.uint64]] = [uses["id"] for uses in self._kinds]
+        return np.concatenate([uses[numbers == file] for uses, numbers in zip(self._kinds, ids, strict=True)])
 
 
 def describe_files(records: FileRecords) -> FileOverview:

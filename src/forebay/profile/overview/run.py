@@ -102,9 +102,11 @@ def _measure_shares(kinds: list[Uses], available: float) -> tuple[float, float, 
 
 def _slowest(uses: Uses, nprocs: int) -> float:
     """Seconds of the slowest process, as Darshan estimates them: each shared file takes as long as its slowest."""
-    seconds = uses["seconds"].astype(float).sum(axis=1) + uses["meta_seconds"]
-    merged = uses["rank"] < 0
-    alone = np.bincount(uses["rank"][~merged], weights=seconds[~merged], minlength=1)
+    meta: NDArray[np.float32] = uses["meta_seconds"]
+    rank: NDArray[np.int32] = uses["rank"]
+    data: Floats = uses["seconds"].astype(np.float64).sum(axis=1)
+    seconds, merged = data + meta, rank < 0
+    alone = np.bincount(rank[~merged], weights=seconds[~merged], minlength=1)
     slowest = uses["slowest_seconds"][merged].astype(float)
     shared = np.where(slowest > 0, slowest, seconds[merged] / nprocs)
     return float(alone.max() + shared.sum())

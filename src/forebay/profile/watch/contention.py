@@ -134,13 +134,16 @@ def find_contentions(
 def _place_shares(rows: Records, shares: Records, since: float) -> tuple[Records, Ints]:
     """The shares with bytes of runs with a duration that ended after `since`, and the index of the run of each."""
     by_id = np.argsort(rows["run_id"])
-    ids = rows["run_id"][by_id]
+    ids: Ints = rows["run_id"][by_id]
     if not ids.size:
         return shares[:0], np.zeros(0, dtype=np.int64)
-    place = np.minimum(np.searchsorted(ids, shares["run_id"]), ids.size - 1)
+    wanted: Ints = shares["run_id"]
+    moved: Ints = shares["total_bytes"]
+    place = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)
     of = by_id[place]
-    used = (ids[place] == shares["run_id"]) & (rows["end_time"][of] > rows["start_time"][of])
-    used &= (shares["total_bytes"] > 0) & (rows["end_time"][of] > since)
+    start: Floats = rows["start_time"][of]
+    end: Floats = rows["end_time"][of]
+    used = (ids[place] == wanted) & (end > start) & (moved > 0) & (end > since)
     return shares[used], of[used]
 
 
@@ -160,15 +163,16 @@ def _select(pairs: Pairs, mask: Bools) -> Pairs:
 
 
 def _overlap(rows: Records, one: Ints, other: Ints) -> Floats:
-    ends = np.minimum(rows["end_time"][one], rows["end_time"][other])
-    overlap: Floats = ends - np.maximum(rows["start_time"][one], rows["start_time"][other])
-    return overlap
+    start: Floats = rows["start_time"]
+    end: Floats = rows["end_time"]
+    return np.minimum(end[one], end[other]) - np.maximum(start[one], start[other])
 
 
 def _fits(rows: Records, run: Ints, overlap: Floats) -> Bools:
     """Whether enough of the run's time overlaps."""
-    fits: Bools = overlap >= LEAST_PART * (rows["end_time"][run] - rows["start_time"][run])
-    return fits
+    start: Floats = rows["start_time"]
+    end: Floats = rows["end_time"]
+    return overlap >= LEAST_PART * (end[run] - start[run])
 
 
 def _count_tests(rows: Records, pairs: Pairs, has: Bools, used: Ints) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from forebay.history.store.watched import WatchedRuns
 from forebay.profile.watch.series import Floats, Ints
@@ -65,10 +66,13 @@ def sum_losses(
     rows = runs.rows[runs.rows["start_time"] >= since]
     nodes = np.array([nodes_of.get(run, 0) for run in rows["run_id"].tolist()], dtype=float)
     known = nodes > 0
-    per_node = float(np.median(rows["nprocs"][known] / nodes[known])) if known.any() else 1.0
-    nodes = np.where(known, nodes, np.ceil(rows["nprocs"] / max(per_node, 1.0)))
-    hours = nodes * rows["run_time"] / 3600
-    lost = nodes * np.minimum(rows["time_by_slowest"], rows["run_time"]) / 3600
+    processes: npt.NDArray[np.int32] = rows["nprocs"]
+    seconds: Floats = rows["run_time"]
+    in_io: Floats = rows["time_by_slowest"]
+    per_node = float(np.median(processes[known] / nodes[known])) if known.any() else 1.0
+    nodes = np.where(known, nodes, np.ceil(processes / max(per_node, 1.0)))
+    hours = nodes * seconds / 3600
+    lost = nodes * np.minimum(in_io, seconds) / 3600
     gain = np.array([gains.get(run, ("", 1.0))[1] for run in rows["run_id"].tolist()])
     won = lost * (1 - 1 / np.maximum(gain, 1.0)) if rows.size else lost
     users = [runs.users[n] or "unknown" for n in range(len(runs.users))]

@@ -17,7 +17,7 @@ from forebay.profile.watch.change_point import (
     find_rise,
     select_sure,
 )
-from forebay.profile.watch.series import Ints, Series
+from forebay.profile.watch.series import Floats, Ints, Series
 
 ReadLayouts = Callable[[Sequence[int]], Sequence[tuple[int, int]]]
 _MOST_OF = 0.5
@@ -113,8 +113,10 @@ def _describe(
     rows = runs.rows[members]
     start = max(members.size - MOST, 0)
     before, after = rows[start : rise.first], rows[rise.first :]
-    earlier = find_rise(series.pace[members[rows["start_time"] < since]])
-    seconds = float(np.median(after["time_by_slowest"]))
+    start_time: Floats = rows["start_time"]
+    in_io: Floats = after["time_by_slowest"]
+    earlier = find_rise(series.pace[members[start_time < since]])
+    seconds = float(np.median(in_io))
     first, last = after[0], rows[-1]
     used = [on_slow.get(run, set()) for run in after["run_id"].tolist()]
     elsewhere = series.pace[members[rise.first :]][[not osts for osts in used]]

@@ -78,15 +78,18 @@ def _usual(pace: Floats) -> Floats:
 
 def group_runs(rows: Records) -> Series:
     """Put comparable runs together."""
-    seconds, moved = rows["time_by_slowest"], rows["total_bytes"].astype(float)
+    seconds: Floats = rows["time_by_slowest"]
+    moved: Floats = rows["total_bytes"].astype(np.float64)
     has_pace = (rows["partial_flag"] == 0) & (seconds > 0) & (moved >= LEAST_BYTES)
     pace = np.full(rows.size, np.nan)
     pace[has_pace] = np.log(seconds[has_pace] / moved[has_pace])
     chosen = np.flatnonzero(has_pace)
-    read = rows["bytes_read"][chosen] / moved[chosen]
+    read_bytes: Ints = rows["bytes_read"][chosen]
+    read = read_bytes / moved[chosen]
+    same: list[npt.NDArray[np.integer]] = [rows[name][chosen] for name in ("app_id", "uid", "nprocs", "filesystem")]
     keys = np.column_stack(
         [
-            *(rows[name][chosen] for name in ("app_id", "uid", "nprocs", "filesystem")),
+            *same,
             np.round(np.log2(moved[chosen]) / 2).astype(np.int64),
             np.where(read < _BOTH, 0, np.where(read > 1 - _BOTH, 2, 1)),
         ]

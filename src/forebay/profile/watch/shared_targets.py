@@ -30,7 +30,9 @@ class SharedTargets:
     bits. If there are more than `most` pairs, only those of the newest runs count, from `since` on."""
 
     def __init__(self, starts: Floats, ends: Floats, runs: Ints, shares: Records, most: int = MOST_PAIRS) -> None:
-        targets = (shares["filesystem_id"] << _OST_BITS) + shares["ost"]
+        filesystem: Ints = shares["filesystem_id"]
+        ost: Ints = shares["ost"]
+        targets = (filesystem << _OST_BITS) + ost
         order = np.lexsort((runs, starts[runs], targets))
         self.runs, self.targets, self._bytes = runs[order], targets[order], shares["total_bytes"][order]
         begin, end = starts[self.runs], ends[self.runs]

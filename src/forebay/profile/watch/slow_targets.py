@@ -98,32 +98,39 @@ def find_slow_targets(
 def _observe(rows: Records, slowness: Records) -> Records:
     """The comparable slowness of OSTs in known runs, with the start of each run, in its order."""
     by_id = np.argsort(rows["run_id"])
-    ids = rows["run_id"][by_id]
+    ids: Ints = rows["run_id"][by_id]
     if not ids.size or not slowness.size:
         return np.empty(0, dtype=_OBSERVED)
-    place = np.minimum(np.searchsorted(ids, slowness["run_id"]), ids.size - 1)
-    slowness = slowness[ids[place] == slowness["run_id"]]
+    of: Ints = slowness["run_id"]
+    place = np.minimum(np.searchsorted(ids, of), ids.size - 1)
+    is_known = ids[place] == of
+    slowness, place = slowness[is_known], place[is_known]
     observed = np.empty(slowness.size, dtype=_OBSERVED)
     for name, column in (("run", "run_id"), ("filesystem", "filesystem_id"), ("ost", "ost"), ("files", "alone_files")):
         observed[name] = slowness[column]
     observed["slowness"] = slowness["slowness"]
-    observed["start"] = rows["start_time"][by_id[np.searchsorted(ids, slowness["run_id"])]]
+    observed["start"] = rows["start_time"][by_id[place]]
     observed = observed[np.lexsort((observed["ost"], observed["run"], observed["filesystem"]))]
     # A run that used several file systems compares OSTs on each.
     apart = observed.copy()
-    apart["run"] = apart["run"] * (int(apart["filesystem"].max(initial=0)) + 1) + apart["filesystem"]
+    run: Ints = apart["run"]
+    filesystem: Ints = apart["filesystem"]
+    apart["run"] = run * (int(filesystem.max(initial=0)) + 1) + filesystem
     return observed[is_comparable(apart)]
 
 
 def _track_within_runs(observed: Records, names: dict[int, str]) -> Iterator[_Track]:
     ordered = observed[np.lexsort((observed["run"], observed["start"], observed["ost"], observed["filesystem"]))]
-    for rows in _split(ordered, (ordered["filesystem"] << 16) + ordered["ost"]):
+    filesystem: Ints = ordered["filesystem"]
+    ost: Ints = ordered["ost"]
+    for rows in _split(ordered, (filesystem << 16) + ost):
+        slowness: Floats = rows["slowness"]
         yield _Track(
             filesystem=names.get(int(rows["filesystem"][0]), ""),
             ost=int(rows["ost"][0]),
             runs=rows["run"],
             times=rows["start"],
-            logs=np.log(rows["slowness"]),
+            logs=np.log(slowness),
             kinds=np.full(rows.size, -1),
             evidence="within runs",
         )
@@ -209,7 +216,8 @@ def _find_sick(observed: Records, names: dict[int, str], since: float) -> Iterat
     systems = []
     for rows in _split(lately, lately["filesystem"]):
         mount = names.get(int(rows["filesystem"][0]), "")
-        osts, counts = np.unique(rows["ost"], return_counts=True)
+        numbers: Ints = rows["ost"]
+        osts, counts = np.unique(numbers, return_counts=True)
         # Only the numbers are needed: bytes and seconds are those of `forebay history osts`.
         sums = [
             OstSums(filesystem=mount, ost=ost, runs=count, files=0, total_bytes=0, io_time=0.0)
