@@ -55,15 +55,15 @@ def ledger(platform: Platform, *, bookings: int = 1024) -> Ledger:
     nodes = np.zeros(len(platform.nodes), dtype=NODE)
     nodes["network_bandwidth"] = [node.network_bandwidth for node in platform.nodes]
     nodes["capacity"] = [sum(disk.capacity for disk in node.disks) for node in platform.nodes]
-    nodes["disks"] = [len(node.disks) for node in platform.nodes]
-    nodes["first"] = np.cumsum(nodes["disks"]) - nodes["disks"]
+    disks_of = np.array([len(node.disks) for node in platform.nodes], dtype=np.int32)
+    nodes["disks"], nodes["first"] = disks_of, np.cumsum(disks_of) - disks_of
     servers = np.zeros(len(platform.servers), dtype=SERVER)
-    servers["nodes"] = [len(server.nodes) for server in platform.servers]
-    servers["first"] = np.cumsum(servers["nodes"]) - servers["nodes"]
+    nodes_of = np.array([len(server.nodes) for server in platform.servers], dtype=np.int32)
+    servers["nodes"], servers["first"] = nodes_of, np.cumsum(nodes_of) - nodes_of
     disks = np.zeros(len(platform.disks), dtype=DISK)
     for column in ("capacity", "write_bandwidth", "read_bandwidth"):
         disks[column] = [getattr(disk, column) for disk in platform.disks]
-    disks["node"] = np.repeat(np.arange(nodes.size), nodes["disks"])
+    disks["node"] = np.repeat(np.arange(nodes.size), disks_of)
     disks["latest"], disks["next"] = -np.inf, np.inf
     return Ledger(disks, nodes, servers, events(2 * bookings), paths(), np.array([-np.inf]), np.zeros(3, np.int64))
 

@@ -67,12 +67,14 @@ def engine(targets: int, placement: Placement, compute: Array, work: Array, goal
     applications["begin"] = applications["end"] - counts
     applications["compute"], applications["work"], applications["goal"] = compute, work, goal
     transfers = np.zeros(counts.sum(), dtype=TRANSFER)
-    transfers["target"] = [t for chosen in placement for t in chosen]
-    if transfers.size and not 0 <= transfers["target"].min() <= transfers["target"].max() < targets:
+    used = np.array([t for chosen in placement for t in chosen], dtype=np.int64)
+    if used.size and not 0 <= used.min() <= used.max() < targets:
         raise ValueError(f"targets are numbered from 0 to {targets - 1}")
-    idle, marks = resources(np.bincount(transfers["target"], minlength=targets))
-    by_target = np.argsort(transfers["target"], kind="stable")
-    transfers["seat"][by_target] = np.arange(by_target.size) - idle["seats"][transfers["target"][by_target]]
+    idle, marks = resources(np.bincount(used, minlength=targets))
+    by_target = np.argsort(used, kind="stable")
+    first_seat: Ints = idle["seats"]
+    transfers["target"] = used
+    transfers["seat"][by_target] = np.arange(by_target.size) - first_seat[used[by_target]]
     return Engine(
         applications=applications,
         targets=idle,

@@ -139,8 +139,8 @@ def select(disks: Sequence[LiveDisk], nodes: dict[str, LiveNode], space: Space) 
     records = np.zeros(len(members), dtype=NODE)
     records["network_bandwidth"] = [node.network_bandwidth for node in members]
     records["capacity"] = [sum(disk.capacity for disk in node.disks) for node in members]
-    records["disks"] = [len(node.disks) for node in members]
-    records["first"] = np.cumsum(records["disks"]) - records["disks"]
+    counts = np.array([len(node.disks) for node in members], dtype=np.int32)
+    records["disks"], records["first"] = counts, np.cumsum(counts) - counts
     server = np.zeros(1, dtype=SERVER)
     server["nodes"] = records.size
     numbers = np.array([space.numbers[disk.key] for disk in ordered])

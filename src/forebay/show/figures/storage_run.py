@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from forebay.show.figures.looks import INK, annotate, centre_groups
 from forebay.show.figures.scales import date_axis
@@ -46,9 +47,13 @@ def draw_storage_run(run: Run, out: Path) -> Path:
 
 def levels(run: Run) -> tuple[Floats, Floats, Floats]:
     """Return the edges of equal intervals, and the maximum and mean bytes held in each."""
-    held = run.verdicts["state"] == ALLOCATED
-    volumes = np.concatenate([[0], np.cumsum(run.parts["bytes"])])
-    sizes = (volumes[run.verdicts["last"]] - volumes[run.verdicts["first"]])[held]
+    state: NDArray[np.int8] = run.verdicts["state"]
+    first: NDArray[np.int64] = run.verdicts["first"]
+    last: NDArray[np.int64] = run.verdicts["last"]
+    size: NDArray[np.int64] = run.parts["bytes"]
+    held = state == ALLOCATED
+    volumes = np.concatenate([[0], np.cumsum(size)])
+    sizes = (volumes[last] - volumes[first])[held]
     starts, ends = run.verdicts["start"][held], run.ends[held]
     if not sizes.size or ends.max() <= starts.min():
         return np.array([0.0, 1.0]), np.zeros(1), np.zeros(1)
@@ -56,8 +61,8 @@ def levels(run: Run) -> tuple[Floats, Floats, Floats]:
     order = np.argsort(times, kind="stable")  # at equal times, releases come before allocations
     times, level = times[order], np.cumsum(change[order])
     # Of several changes at one time, keep the last.
-    last = np.append(np.diff(times) > 0, True)
-    times, level = times[last], level[last].astype(float)
+    newest = np.append(np.diff(times) > 0, True)
+    times, level = times[newest], level[newest].astype(float)
     # Turn level[i] in [times[i], times[i + 1]) into the maximum and the mean of equal intervals.
     edges = np.linspace(times[0], times[-1], _STEPS + 1)
     area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay.model.kernels import Array
 from forebay.simulate.storage.plan import REFUSED
@@ -25,8 +26,10 @@ NO_SPLIT_GB = 100_000  # the value in StorAlloc's configurations without splitti
 
 def document(run: Run) -> dict[str, Any]:
     """Return all measures for JSON: bytes, seconds, and shares from 0 to 1."""
-    sizes, states = sizes_of(run), run.verdicts["state"]
-    split = _above_threshold(run)
+    sizes, split = sizes_of(run), _above_threshold(run)
+    states: NDArray[np.int8] = run.verdicts["state"]
+    start: NDArray[np.float64] = run.verdicts["start"]
+    tried: NDArray[np.int64] = run.verdicts["tried"]
     allocated = int(sizes[states == ALLOCATED].sum()) if not run.rules.letter else int(run.total["put"])
     reasons = reasons_of(run)
     span = span_of(run)
@@ -53,12 +56,12 @@ def document(run: Run) -> dict[str, Any]:
         "refused_bytes": int(sizes[states == REFUSED].sum()),
         "failed": int((states == FAILED).sum()),
         "failed_bytes": int(sizes[states == FAILED].sum()),
-        "delayed": int(((run.verdicts["tried"] > 0) & (states != REFUSED)).sum()),
-        "requeued": int((run.verdicts["tried"] > 0).sum()),
-        "delay_seconds": float((run.verdicts["start"] - run.requests.start)[states != REFUSED].sum()),
+        "delayed": int(((tried > 0) & (states != REFUSED)).sum()),
+        "requeued": int((tried > 0).sum()),
+        "delay_seconds": float((start - run.requests.start)[states != REFUSED].sum()),
         "split": {
             "requests": int(split.sum()),
-            "parts": int((run.verdicts["last"] - run.verdicts["first"])[split].sum()),
+            "parts": int(count_parts(run)[split].sum()),
             "bytes": int(sizes[split].sum()),
         }
         | {name: int((split & (states == state)).sum()) for state, name in STATES.items()}
@@ -89,7 +92,16 @@ def sizes_of(run: Run) -> Array:
     """Return the size of each request; StorAlloc rounds every part up to whole gigabytes."""
     if not run.rules.letter:
         return run.requests.bytes
-    return np.add.reduceat(run.parts["bytes"], run.verdicts["first"]) if run.parts.size else run.requests.bytes
+    size: NDArray[np.int64] = run.parts["bytes"]
+    first: NDArray[np.int64] = run.verdicts["first"]
+    return np.add.reduceat(size, first) if size.size else run.requests.bytes
+
+
+def count_parts(run: Run) -> NDArray[np.int64]:
+    """Return the number of parts of each request."""
+    first: NDArray[np.int64] = run.verdicts["first"]
+    last: NDArray[np.int64] = run.verdicts["last"]
+    return last - first
 
 
 def _above_threshold(run: Run) -> Array:
@@ -98,13 +110,14 @@ def _above_threshold(run: Run) -> Array:
 
 
 def span_of(run: Run) -> float:
-    span = float(run.total["last"] - run.total["first"])
+    span = float(run.total["last"]) - float(run.total["first"])
     return span if np.isfinite(span) and span > 0 else 1.0
 
 
 def reasons_of(run: Run) -> Array:
     """Return why each request was not served; empty if it was."""
-    states, sizes, split = run.verdicts["state"], sizes_of(run), _above_threshold(run)
+    states: NDArray[np.int8] = run.verdicts["state"]
+    sizes, split = sizes_of(run), _above_threshold(run)
     largest = max(disk.capacity for disk in run.platform.disks)
     reasons = np.full(len(run.requests), "", dtype="U48")
     refused, failed = states == REFUSED, states == FAILED
@@ -123,7 +136,8 @@ def slowdowns(run: Run) -> Array:
 
 def jobs_of(run: Run, feedback: Feedback) -> dict[str, Any]:
     slow = slowdowns(run)
-    served = run.verdicts["state"] == ALLOCATED
+    state: NDArray[np.int8] = run.verdicts["state"]
+    served = state == ALLOCATED
     return {
         "pfs_bandwidth": feedback.pfs,
         "phases": feedback.phases,
@@ -160,12 +174,14 @@ def _usage_rows(run: Run, span: float) -> tuple[list[dict[str, Any]], list[dict[
 
 def storalloc_fields(run: Run) -> dict[str, Any]:
     """Return the fields of StorAlloc's output file, computed in the same way."""
-    states, tried = run.verdicts["state"], run.verdicts["tried"]
-    pieces = run.verdicts["last"] - run.verdicts["first"]
+    states: NDArray[np.int8] = run.verdicts["state"]
+    tried: NDArray[np.int64] = run.verdicts["tried"]
+    start: NDArray[np.float64] = run.verdicts["start"]
+    pieces = count_parts(run)
     split, granted = pieces > 1, states != REFUSED
     gigabytes = sizes_of(run) // GB
     seconds = run.requests.duration
-    waited = (run.verdicts["start"] - run.requests.start)[granted].sum()
+    waited = (start - run.requests.start)[granted].sum()
     span = span_of(run)
     first, last = run.total["first"], run.total["last"]
     return {
