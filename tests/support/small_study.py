@@ -9,7 +9,7 @@ import typer
 from forebay.show.figures.sheet import Sketch, panels
 from forebay.show.options import Seed
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Rows, records
+from forebay.show.rows import Rows, records, select
 from forebay.studies.command import StudyCommand
 from forebay.studies.study import Store, Study
 
@@ -35,7 +35,8 @@ class DiceStudy(Study[Rows]):
         return np.concatenate([pieces.get(key) for key in self.keys()])
 
     def report(self, results: Rows) -> Report:
-        said = [f"{self.most} dice are {results['mean'][results['dice'] == self.most].mean():.2f} on average."]
+        mean = select(results, dice=self.most)["mean"].mean()
+        said = [f"{self.most} dice are {mean:.2f} on average."]
         means = [Table("Throws", ("dice", "mean"), [(dice, f"{mean:.2f}") for dice, mean in results.tolist()])]
         return Report(
             about=f"Up to {self.most} dice.", findings=[Section("Findings", said)], summary=means, tables=means,

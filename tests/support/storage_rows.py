@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from forebay.show.rows import Floats, Ints
 from forebay.studies.burst_buffer.results import OPTIMAL, ROW, StorageResults, layout_of
 
 TB = 10**12
@@ -42,7 +43,9 @@ def run_rows(
     rows["allocated_share"] = 1.0
     for name, value in columns.items():
         rows[name] = value
-    rows["allocated_bytes"] = rows["allocated_share"] * rows["sum_bytes"]
+    share: Floats = rows["allocated_share"]
+    total: Ints = rows["sum_bytes"]
+    rows["allocated_bytes"] = share * total
     if policy == OPTIMAL:
         rows["disk"] = -1
         return rows[:1]

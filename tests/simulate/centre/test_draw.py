@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.simulate.centre.draw import draw_month
+from forebay.show.rows import Floats, Ints
+from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import read_centre
 from forebay.simulate.centre.workload import read_workload
 from support.centre import EXAMPLE, small_centre, small_workload
@@ -16,10 +17,18 @@ from support.centre import EXAMPLE, small_centre, small_workload
 CENTRE = small_centre()
 
 
+def seconds_of(month: Drawn) -> Floats:
+    """How long each job computes."""
+    compute: Floats = month.jobs["compute"]
+    phases: Ints = month.jobs["phases"]
+    return compute * phases
+
+
 def test_kinds_have_their_share_of_the_node_hours() -> None:
     workload = small_workload(days=20)
     month = draw_month(CENTRE, workload, np.random.default_rng(0))
-    hours = month.jobs["nodes"] * month.jobs["compute"] * month.jobs["phases"] / 3600
+    nodes: Ints = month.jobs["nodes"]
+    hours = nodes * seconds_of(month) / 3600
     whole = 100 * 20 * 24 * workload.month.utilisation
     for k, kind in enumerate(workload.kind):
         # Computing is what I/O leaves; the last job of a kind may be too much.
@@ -28,7 +37,7 @@ def test_kinds_have_their_share_of_the_node_hours() -> None:
 
 def test_no_more_nodes_are_used_than_there_are() -> None:
     month = draw_month(CENTRE, small_workload(days=5), np.random.default_rng(3))
-    ends = month.start + month.jobs["compute"] * month.jobs["phases"]
+    ends = month.start + seconds_of(month)
     for at in month.start:
         assert month.jobs["nodes"][(month.start <= at) & (at < ends)].sum() <= CENTRE.compute.nodes
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from forebay.decide.registry import find
+from forebay.show.rows import Floats, Ints
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.month import DECISIONS, Outcome, Space, run_month
 from forebay.simulate.centre.request_gains import Gain, gain_of, gains
@@ -29,24 +30,31 @@ def run(*on: str) -> Outcome:
 
 
 def node_seconds(outcome: Outcome) -> float:
-    return float((outcome.jobs["waited"] * drawn().jobs["nodes"]).sum())
+    waited: Floats = outcome.jobs["waited"]
+    nodes: Ints = drawn().jobs["nodes"]
+    return float((waited * nodes).sum())
 
 
 @pytest.mark.parametrize("on", VARIANTS)
 def test_every_byte_reaches_the_disks_and_what_was_buffered_the_flash_before(on: tuple[str, ...]) -> None:
     jobs, outcome = drawn().jobs, run(*on)
-    assert outcome.moved[: CENTRE.targets].sum() == pytest.approx(
-        (jobs["input"] + jobs["volume"] * jobs["phases"]).sum()
-    )
-    assert outcome.moved[CENTRE.targets :].sum() == pytest.approx((outcome.jobs["buffered"] * jobs["volume"]).sum())
-    assert (outcome.jobs["buffered"] > 0).any() == ("storage" in on)
+    first: Floats = jobs["input"]
+    volume: Floats = jobs["volume"]
+    phases: Ints = jobs["phases"]
+    buffered: Ints = outcome.jobs["buffered"]
+    assert outcome.moved[: CENTRE.targets].sum() == pytest.approx((first + volume * phases).sum())
+    assert outcome.moved[CENTRE.targets :].sum() == pytest.approx((buffered * volume).sum())
+    assert (buffered > 0).any() == ("storage" in on)
 
 
 @pytest.mark.parametrize("on", VARIANTS)
 def test_a_job_lasts_as_long_as_it_computes_and_waits(on: tuple[str, ...]) -> None:
     jobs, outcome = drawn().jobs, run(*on)
-    lasted = outcome.jobs["end"] - drawn().start
-    assert np.allclose(lasted, jobs["compute"] * jobs["phases"] + outcome.jobs["waited"], rtol=1e-9, atol=1e-3)
+    compute: Floats = jobs["compute"]
+    phases: Ints = jobs["phases"]
+    waited: Floats = outcome.jobs["waited"]
+    end: Floats = outcome.jobs["end"]
+    assert np.allclose(end - drawn().start, compute * phases + waited, rtol=1e-9, atol=1e-3)
 
 
 def test_the_same_month_twice_is_the_same_to_the_last_bit() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from numpy.typing import NDArray
 
 from forebay.decide.storage import policies as choose
 from forebay.model.request import Requests
@@ -268,10 +269,14 @@ def test_a_disk_is_busy_for_as_long_as_its_work_takes(policy: str, monkeypatch: 
     requests = many(120, 2)
     feedback = Feedback(pfs=0.1 * GBPS, phases=3)
     run = run_storage(platform, requests, STORAGE[policy], Rules(split=GB // 2), feedback=feedback)
-    owner = np.repeat(np.arange(len(requests)), run.verdicts["last"] - run.verdicts["first"])
-    served = run.verdicts["state"] == 3
+    first: NDArray[np.int64] = run.verdicts["first"]
+    last: NDArray[np.int64] = run.verdicts["last"]
+    state: NDArray[np.int8] = run.verdicts["state"]
+    size: NDArray[np.int64] = run.parts["bytes"]
+    owner = np.repeat(np.arange(len(requests)), last - first)
+    served = state == 3
     assert 10 < served.sum() < len(requests)
-    shares = (requests.volume / requests.bytes)[owner] * run.parts["bytes"]
+    shares = (requests.volume / requests.bytes)[owner] * size
     moved = np.bincount(run.parts["disk"][served[owner]], weights=shares[served[owner]], minlength=3)
     work = np.concatenate([moved, [moved[0], moved[1] + moved[2], requests.volume[~served].sum()]])
     bandwidth = np.array([0.3, 0.2, 0.2, 0.25, 0.25, 0.1]) * GBPS

@@ -135,7 +135,7 @@ def test_other_policies_in_the_list_make_no_difference_to_a_policy() -> None:
     key = "block-0/platform-0/rules-0"
     alone = study(blocks=(replace(SMALL, policies=("random",)),)).run_piece(key)
     among = study(blocks=(replace(SMALL, policies=("worst-fit", "random")),)).run_piece(key)
-    assert among[among["policy"] == "random"].tobytes() == alone.tobytes()
+    assert select(among, policy="random").tobytes() == alone.tobytes()
 
 
 def test_seeds_differ_for_policies_that_draw() -> None:
@@ -204,7 +204,7 @@ def test_rows_are_what_the_run_says(small: StorageResults) -> None:
 
 
 def test_optimal_is_one_row_with_the_bound(small: StorageResults) -> None:
-    [row] = small.rows[(small.rows["policy"] == "optimal") & (small.rows["platform"] == "8TB/nNnD")]
+    [row] = select(small.rows, policy="optimal", platform="8TB/nNnD")
     bound = upper_bound(reference_platform("8TB/nNnD"), REQUESTS, split=SPLIT)
     assert (row["disk"], row["allocated_bytes"], row["requests"]) == (-1, bound.bytes, 300)
     assert row["allocated_share"] == bound.bytes / REQUESTS.bytes.sum()

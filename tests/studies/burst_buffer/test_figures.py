@@ -13,6 +13,7 @@ from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.show.figures.looks import LOOKS, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
+from forebay.show.rows import match_rows
 from forebay.simulate.storage.rules import Rules
 from forebay.simulate.storage.run import Run, run_storage
 from forebay.studies.burst_buffer.figures import by_kind, choose_columns, figures_of
@@ -77,7 +78,7 @@ def test_platforms_policies_and_splits_of_any_name_and_number_can_be_drawn() -> 
 def test_measures_without_a_value_are_left_out() -> None:
     results = random_results(modes=["correct"], **SMALL)
     results.rows["max_allocations"] = np.nan
-    results.rows["max_use"][results.rows["policy"] == "random"] = np.nan
+    results.rows["max_use"][match_rows(results.rows, policy="random")] = np.nan
     assert numbers(results) == [n for n in ALL if n != "08"]
     for column in ("mean_allocations", "max_use", "mean_use"):
         results.rows[column] = np.nan

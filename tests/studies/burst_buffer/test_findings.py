@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forebay.show.rows import select
 from forebay.studies.burst_buffer.findings import changes, conclusions
 from forebay.studies.burst_buffer.results import (
     OPTIMAL,
@@ -194,7 +195,7 @@ def test_the_table_of_effects_is_antisymmetric_and_of_the_right_disks() -> None:
     assert table == pytest.approx(-table.T)
     disks = results.disks(mode="correct", capacity=32 * TB, split=200 * GB)
     disks = disks[np.isin(disks["layout"], ["nNnD", "1NnD"])]
-    one, other = (disks[disks["policy"] == name]["max_allocations"] for name in PAPER[:2])
+    one, other = (select(disks, policy=name)["max_allocations"] for name in PAPER[:2])
     assert table[0, 1] == pytest.approx(cohens_d(one, other))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
+from forebay.show.rows import Floats
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS, VARIANTS, ExascaleStudy
 from forebay.studies.exascale.findings import make_report
@@ -64,7 +65,8 @@ def test_node_hours_add_up(small: ExascaleResults) -> None:
     for on in VARIANTS:
         by_kind = sum(small.hours(on=on, kind=kind) for kind in small.kinds)
         assert np.allclose(by_kind, small.hours(on=on), rtol=1e-12)
-        assert np.isclose(small.of(on=on)["io_hours"].sum(), small.hours(on=on).sum(), rtol=1e-12)
+        hours: Floats = small.of(on=on)["io_hours"]
+        assert np.isclose(hours.sum(), small.hours(on=on).sum(), rtol=1e-12)
 
 
 def test_every_variant_has_the_same_jobs(small: ExascaleResults) -> None:

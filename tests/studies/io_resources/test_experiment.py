@@ -12,6 +12,7 @@ from forebay.history.curves import Curves, read_curves
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.profile.synthetic_curves import synthetic_curves
+from forebay.show.rows import Floats
 from forebay.simulate.application_sets import PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import CLASS, TRUE, Results
@@ -66,7 +67,9 @@ def test_every_bin_has_its_sets_and_they_belong_there(tmp_path: Path) -> None:
         (0.35, 0.45, 3),
         (0.85, 0.95, 3),
     ]
-    assert (abs(found.runs["io_load_sys"] - found.runs["load"]) <= 0.05).all()
+    wanted: Floats = found.runs["load"]
+    drawn: Floats = found.runs["io_load_sys"]
+    assert (abs(drawn - wanted) <= 0.05).all()
 
 
 def test_other_policies_in_the_list_make_no_difference_to_a_policy() -> None:

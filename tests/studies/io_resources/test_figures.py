@@ -16,6 +16,7 @@ from forebay.model.curve import Curve
 from forebay.show.figures.looks import LOOKS, looks_of, mean_of_rows, regression
 from forebay.show.figures.sheet import printable
 from forebay.show.figures.simulation import draw_simulation
+from forebay.show.rows import match_rows
 from forebay.studies.io_resources.figures import Subject, by_bin, describe_leaders, figures_of, nearest_bin
 from forebay.studies.io_resources.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
@@ -49,10 +50,11 @@ def some_results(
     runs = np.zeros(len(kinds), dtype=RUN)
     runs[["load", "set", "allocate", "place", "curves"]] = kinds
     runs["io_load_sys"] = runs["load"] + 0.009 * (runs["set"] % 5)
-    runs["rho_io"] = 1 + rng.exponential(size=runs.size)
-    runs["rho_con"] = rng.exponential(runs["load"]) * np.where(runs["allocate"] == "mckp", 100, 1)
-    runs["mean_io_slowdown"] = runs["rho_io"] + runs["rho_con"]
-    runs["max_io_slowdown"] = 2 * runs["mean_io_slowdown"]
+    own = 1 + rng.exponential(size=runs.size)
+    contended = rng.exponential(runs["load"]) * np.where(match_rows(runs, allocate="mckp"), 100, 1)
+    runs["rho_io"], runs["rho_con"] = own, contended
+    runs["mean_io_slowdown"] = own + contended
+    runs["max_io_slowdown"] = 2 * (own + contended)
     runs["io_spread"], runs["machine_idle"] = rng.uniform(size=(2, runs.size))
     return Results(
         study=study,
@@ -114,7 +116,7 @@ def test_nothing_is_drawn_for_what_is_missing() -> None:
 def test_runs_without_a_value_are_left_out() -> None:
     results = some_results(allocate=ALLOCATE[:2], place=PLACE[:1], loads=(0.2, 0.5), sets=2)
     for metric in ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con"):
-        results.runs[metric][results.runs["load"] == 0.5] = np.nan
+        results.runs[metric][match_rows(results.runs, load=0.5)] = np.nan
     assert numbers(results, {}) == COMPARED[1:-1]
     for metric in ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con"):
         results.runs[metric] = np.nan

@@ -10,6 +10,7 @@ import pytest
 
 from forebay.model.errors import BadInput, UserError
 from forebay.model.situation import PATTERNS
+from forebay.show.rows import select
 from forebay.simulate.requests.learning import BIN, Samples, learn_all, learn_together, situation_of
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
 from forebay.studies.request_windows.demand import learn_under_demand
@@ -103,7 +104,7 @@ def test_each_run_has_one_bandwidth(small: RequestWindowsResults) -> None:
     runs = small.runs()
     assert len(runs) == 3 * (2 * (1 + 2) + 1)
     assert small.bandwidths().shape == (3, 3)
-    fifo = runs[(runs["scheduler"] == "fifo") & (runs["experiment"] == 1)]["run"]
+    fifo = select(runs, scheduler="fifo", experiment=1)["run"]
     assert small.bandwidths()[1, 0] == pytest.approx(fifo.mean())
     assert fifo[0] != fifo[1]
 
@@ -189,7 +190,7 @@ def test_what_similar_situations_told_does_not_mislead() -> None:
         learn_all(samples, experiments, "forebay", similar=similar, steps=3 * BIN, repetitions=3, seed=0)
         for similar in (False, True)
     ]
-    alone, after = (r[r["bin"] == 2]["regret"].mean() for r in regret)
+    alone, after = (select(r, bin=2)["regret"].mean() for r in regret)
     assert after < 1.05 * alone
     assert not np.array_equal(regret[0]["similar"], regret[1]["similar"])
 
@@ -207,8 +208,7 @@ def test_instances_that_take_turns_learn_more_slowly() -> None:
         seed=0,
     )
     assert sorted(set(found["experiment"].tolist())) == [0, 1, 2]
-    late = found[found["bin"] == 9]["precision"].mean(), alone[alone["bin"] == 9]["precision"].mean()
-    assert late[0] < late[1]
+    assert select(found, bin=9)["precision"].mean() < select(alone, bin=9)["precision"].mean()
 
 
 def test_a_situation_is_what_one_node_sees() -> None:
@@ -243,8 +243,8 @@ def test_demand_is_learned_where_bandwidth_misleads() -> None:
     rows = learn_under_demand(
         INSTANCES["A"], 0, ["forebay"], PAPER_WINDOWS, period=0.5, steps=150, repetitions=6, seed=0
     )
-    late = rows[(rows["demand"] == THINKING) & (rows["bin"] >= 10)]
-    by = {reward: late[late["reward"] == reward]["share"].mean() for reward in ("bandwidth", "demand")}
+    late = select(rows[rows["bin"] >= 10], demand=THINKING)
+    by = {reward: select(late, reward=reward)["share"].mean() for reward in ("bandwidth", "demand")}
     assert by["demand"] > by["bandwidth"] + 0.02
     assert set(rows["demand"].tolist()) == {"steady", BURSTS, THINKING}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forebay.show.rows import Floats, Mask, match_rows
 from forebay.studies.request_windows.findings import conclusions, differences
 from forebay.studies.request_windows.results import percent, tuner_label
 from support.request_windows import PAPERS, TENTH, made_up, others
@@ -51,7 +52,8 @@ def test_half_of_the_regret_is_stated_with_its_number() -> None:
 
 def test_more_than_half_is_not_called_half() -> None:
     learned = FULL.learned.copy()
-    learned["regret"][(learned["tuner"] == "forebay") & ~learned["similar"]] *= 1.5
+    regret: Floats = learned["regret"]
+    regret[match_rows(learned, tuner="forebay", similar=False)] *= 1.5
     told = the(conclusions(replace(FULL, learned=learned)), "forebay's regret is")
     assert "is 0.60 of that, more than half (at most half in 0 % of situations)" in told
 
@@ -59,10 +61,12 @@ def test_more_than_half_is_not_called_half() -> None:
 def test_what_was_heard_can_help_and_can_mislead() -> None:
     assert the(SAID, "After similar situations").endswith("0.60 instead of 1.20 in all 60.")
     learned = FULL.learned.copy()
-    learned["regret"][learned["similar"]] *= 2.05
+    regret: Floats = learned["regret"]
+    similar: Mask = learned["similar"]
+    regret[similar] *= 2.05
     told = the(conclusions(replace(FULL, learned=learned)), "After similar situations")
     assert told.endswith("1.23 instead of 1.20 in all 60.")  # which is as much
-    learned["regret"][learned["similar"]] *= 5
+    regret[similar] *= 5
     told = the(conclusions(replace(FULL, learned=learned)), "After similar situations")
     assert told.endswith("the earlier situations mislead it.")
 
@@ -111,22 +115,23 @@ def test_only_what_differs_is_explained() -> None:
 
 def test_a_gain_by_a_convoy_is_explained_as_one() -> None:
     periods = FULL.periods.copy()
-    best = (periods["experiment"] == 2) & (periods["window"] == 1_000_000)
-    periods["run"][best] *= 2
+    run: Floats = periods["run"]
+    run[match_rows(periods, experiment=2, window=1_000_000)] *= 2
     told = the(differences(replace(FULL, periods=periods)), "reads of a shared file")
     assert "+140 %" in told and "paper cites +28 %" in told and "begins on the same server" in told
 
 
 def test_a_gain_that_is_missing_is_explained_by_the_model() -> None:
     periods = FULL.periods.copy()
-    periods["run"][periods["scheduler"] == "fifo"] *= 1.25
+    run: Floats = periods["run"]
+    run[match_rows(periods, scheduler="fifo")] *= 1.25
     told = the(differences(replace(FULL, periods=periods)), "reads of a shared file")
     assert "is 0 % (" in told and "fitted to other figures" in told
 
 
 def test_a_share_that_epsilon_cannot_reach_is_explained_by_it() -> None:
     learned = FULL.learned.copy()
-    learned["share"][(learned["tuner"] == PAPERS) & (learned["bin"] == 5)] = 0.9
+    learned["share"][match_rows(learned, tuner=PAPERS, bin=5)] = 0.9
     told = [s for s in differences(replace(FULL, learned=learned)) if "last bin" in s]
     assert len(told) == 3 and all("left to chance" in s for s in told)
     assert "A, epsilon 0.15: 0.90 (paper: 1.00)" in told[0]
@@ -134,8 +139,8 @@ def test_a_share_that_epsilon_cannot_reach_is_explained_by_it() -> None:
 
 def test_bad_recognition_of_the_studys_periods_is_explained() -> None:
     detected = FULL.detected.copy()
-    mine = (detected["set"] == "seen") & (detected["classifier"] == "tree") & (detected["operation"] == "read")
-    detected["found"][mine & (detected["pattern"] == 0)] = (50, 50, 0)
+    mine = match_rows(detected, set="seen", classifier="tree", operation="read", pattern=0)
+    detected["found"][mine] = (50, 50, 0)
     told = the(differences(replace(FULL, detected=detected)), "recognises")
     assert told.startswith("The tree recognises 90.0 % of read periods") and "(least 98.0 %)" in told
 

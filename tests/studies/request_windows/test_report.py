@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from forebay.show.rows import select
 from forebay.studies.request_windows.detection import confusion
 from forebay.studies.request_windows.findings import make_report
 from forebay.studies.request_windows.results import (
@@ -232,7 +233,7 @@ def test_modes_of_learning_are_told_apart() -> None:
 
 
 def test_bins_without_a_value_are_left_out() -> None:
-    rows = FULL.learned[FULL.learned["together"] & (FULL.learned["tuner"] == TENTH)]
+    rows = select(FULL.learned, together=True, tuner=TENTH)
     at, values = over_steps(rows, "precision")
     assert at.tolist() == [20, 30, 40, 50, 60]
     assert values[0] == pytest.approx(0.3)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
+from forebay.show.rows import select
 from forebay.simulate.striping.machine import LOCAL
 from forebay.studies.runner import publish
 from forebay.studies.striping.figures import beside, figures_of
@@ -164,7 +165,7 @@ def test_no_bar_leaves_its_panel() -> None:
 
 def test_one_policy_alone_is_a_study_too(tmp_path: Path) -> None:
     rows = results_of(panel(7, "FIO sequential", 1), noise=False)
-    alone = replace(rows, runs=rows.runs[rows.runs["policy"] == "my<own>"])
+    alone = replace(rows, runs=select(rows.runs, policy="my<own>"))
     document = publish("striping", make_report(alone), COMMAND, tmp_path)
     assert document["gains"] == [] and not (tmp_path / "gains.csv").exists()
     assert document["noise"] == [] and not (tmp_path / "noise.csv").exists()
