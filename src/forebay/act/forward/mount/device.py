@@ -14,6 +14,7 @@ from pathlib import Path
 
 from forebay.act.command import CommandFailed, inherited_descriptors, run
 from forebay.act.forward.mount.kernel import LONGEST, ROOM, FileSystem, Kernel
+from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import UserError
 
 _NOSUID, _NODEV, _DETACH = 2, 4, 2
@@ -69,13 +70,15 @@ def mount(
     check_mount_point(folder)
     folder = folder.absolute()
     device = _connect(folder, everybody)
+    mine = mounted_at(folder)
     try:
         if not foreground:
             _continue_in_background(ready)
             ready = _do_nothing
         _serve(Kernel(files, cache, ready), device, threads)
     finally:
-        _unmount(folder)
+        if mounted_at(folder) == mine:  # somebody may have unmounted it, and mounted something else
+            _unmount(folder)
 
 
 def _serve(kernel: Kernel, device: int, threads: int) -> None:
