@@ -23,29 +23,29 @@ _WIDTH = 72  # of a mail
 
 _HOURS = "node hours (process hours, if the nodes of no job are known)"
 METRICS = {
-    "time": Metric("forebay_watch_time_seconds", "end of the period that was looked at, in seconds since 1970"),
-    "runs": Metric("forebay_watch_runs", "runs that started in the period"),
+    "time": Metric("forebay_watch_time_seconds", "end of the period that was looked at, in seconds since 1970."),
+    "runs": Metric("forebay_watch_runs", "runs that started in the period."),
     "news": Metric(
         "forebay_watch_news",
-        "what began in the period: application (slower), target (slow), pair (of jobs in each other's way)",
+        "what began in the period: application (slower), target (slow), pair (of jobs in each other's way).",
         ("kind",),
     ),
     "slowdown": Metric(
         "forebay_watch_slowdown_ratio",
-        "I/O seconds per byte of an application that became slower, relative to its own past",
+        "I/O seconds per byte of an application that became slower, relative to its own past.",
         ("app", "user", "processes", "filesystem", "first_bad_run"),
     ),
     "target": Metric(
         "forebay_watch_target_slowness_ratio",
-        "I/O seconds per byte on a slow OST, relative to the other OSTs",
+        "I/O seconds per byte on a slow OST, relative to the other OSTs.",
         ("filesystem", "ost"),
     ),
-    "hours": Metric("forebay_watch_hours", f"{_HOURS} of all runs of the period"),
-    "lost": Metric("forebay_watch_lost_hours", f"{_HOURS} that all runs of the period spent in I/O"),
-    "app": Metric("forebay_watch_app_lost_hours", f"{_HOURS} in I/O of the applications with most", ("app",)),
-    "user": Metric("forebay_watch_user_lost_hours", f"{_HOURS} in I/O of the users with most", ("user",)),
+    "hours": Metric("forebay_watch_hours", f"{_HOURS} of all runs of the period."),
+    "lost": Metric("forebay_watch_lost_hours", f"{_HOURS} that all runs of the period spent in I/O."),
+    "app": Metric("forebay_watch_app_lost_hours", f"{_HOURS} in I/O of the applications with most.", ("app",)),
+    "user": Metric("forebay_watch_user_lost_hours", f"{_HOURS} in I/O of the users with most.", ("user",)),
     "gain": Metric(
-        "forebay_watch_gain_hours", f"{_HOURS} that a change of an application is predicted to win", ("app", "code")
+        "forebay_watch_gain_hours", f"{_HOURS} that a change of an application is predicted to win.", ("app", "code")
     ),
 }
 """All are gauges; what is no longer found is no longer there."""
