@@ -26,6 +26,7 @@ from forebay.act.forward.net.payloads import Caller
 from support.examples import examples
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
+from support.processes import wait_until
 
 ROOT = os.geteuid() == 0
 USERS = ((0, 0), (4711, 4712), (4713, 4712)) if ROOT else ((os.getuid(), os.getgid()),)
@@ -329,9 +330,9 @@ def test_a_hole_gives_its_space_back(points: list[Path]) -> None:
 
 def test_a_pipe_connects_programs_and_a_device_does_not_open(points: list[Path]) -> None:
     os.mkfifo(points[0] / "pipe")
-    with subprocess.Popen(["cat", points[0] / "pipe"], stdout=subprocess.PIPE) as reader:
-        (points[0] / "pipe").write_bytes(b"through")
-        assert reader.communicate(timeout=60)[0] == b"through"
+    reader = subprocess.Popen(["cat", points[0] / "pipe"], stdout=subprocess.PIPE)
+    (points[0] / "pipe").write_bytes(b"through")
+    assert reader.communicate(timeout=60)[0] == b"through"
     if ROOT:
         os.mknod(points[0] / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
         assert (points[1] / "null").stat().st_rdev == os.makedev(1, 3)
@@ -401,7 +402,7 @@ def run_as(user: int, group: int, work: Callable[[], str]) -> str:
     os.close(writing)
     with os.fdopen(reading) as answer:
         text = answer.read()
-    os.waitpid(child, 0)
+    wait_until(lambda: os.waitpid(child, os.WNOHANG)[0], "the child has answered but does not end")
     return text
 
 

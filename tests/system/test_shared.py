@@ -107,7 +107,7 @@ def test_what_is_killed_is_started_again_and_programs_go_on(system: System, gran
         file.write(data[: 1 << 20])
         os.fsync(file.fileno())
         before = servers_of(grant)
-        os.kill(before[0], signal.SIGKILL)
+        os.kill(next(pid for pid in before if b"/n2" in Path(f"/proc/{pid}/cmdline").read_bytes()), signal.SIGKILL)
         file.write(data[1 << 20 : 2 << 20])  # waits for the server
         system.agents["n1"].kill()
         wait_until(lambda: len(servers_of(grant)) == 1, "the servers of a killed agent stay")
