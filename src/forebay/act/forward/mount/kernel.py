@@ -31,18 +31,20 @@ _OPENED = Struct("=QII")
 _TRANSFER = Struct("=QQIIQII")  # a read or a write: handle, offset, size, flags, owner of locks, flags of open, padding
 _SETATTR = Struct("=IIQQQqqqIIIIIIII")
 _INIT = Struct("=IIII")
-_INIT_ANSWER = Struct("=IIIIHHIIHHI7I")
+_INIT_ANSWER = Struct("=IIIIHHIIHHI28x")
 _STATFS = Struct("=QQQQQIIII24x")
 _ENTRY = Struct("=QQII")
 _ALLOCATE = Struct("=QQQII")
-_U32x2, _U32x4, _U64, _U64x2 = Struct("=II"), Struct("=IIII"), Struct("=Q"), Struct("=QQ")
+_U32, _U32x2, _U32x4, _U64, _U64x2 = Struct("=I"), Struct("=II"), Struct("=IIII"), Struct("=Q"), Struct("=QQ")
 _RENAME2 = Struct("=QII")
 
-_MAJOR, _MINOR = 7, 38
+_MAJOR, _MINOR = 7, 39
 _OLDEST = 31
 _ASYNC_READ, _ATOMIC_TRUNCATE, _BIG_WRITES, _PARALLEL_FOLDERS = 1 << 0, 1 << 3, 1 << 5, 1 << 18
-_MAX_PAGES, _CLEARS_SET_IDS = 1 << 22, 1 << 28
-_WISHES = _ASYNC_READ | _ATOMIC_TRUNCATE | _BIG_WRITES | _PARALLEL_FOLDERS | _MAX_PAGES | _CLEARS_SET_IDS
+_MAX_PAGES, _CLEARS_SET_IDS, _MORE_FLAGS = 1 << 22, 1 << 28, 1 << 30
+_WISHES = _ASYNC_READ | _ATOMIC_TRUNCATE | _BIG_WRITES | _PARALLEL_FOLDERS | _MAX_PAGES | _CLEARS_SET_IDS | _MORE_FLAGS
+_MAPS_DIRECT = 1 << 4
+"""Shared mappings, though programs read and write past the page cache; a flag of the second word, from Linux 6.6 on."""
 _DIRECT = 1
 """The kernel passes whole requests on, and caches no bytes that other mounts can change."""
 _CLEAR_ON_WRITE = 1 << 2
@@ -184,10 +186,11 @@ class Kernel:
         major, minor, readahead, flags = _INIT.unpack_from(call.body)
         if (major, minor) < (_MAJOR, _OLDEST):
             raise OSError(errno.EPROTO, f"the kernel's FUSE is too old: {major}.{minor}")
+        more = _U32.unpack_from(call.body, _INIT.size)[0] & _MAPS_DIRECT if flags & _MORE_FLAGS else 0
         pages = LONGEST // BLOCK
         self._ready()
         return _INIT_ANSWER.pack(
-            _MAJOR, min(minor, _MINOR), readahead, flags & _WISHES, 64, 48, LONGEST, 1, pages, 0, 0, *(0,) * 7
+            _MAJOR, min(minor, _MINOR), readahead, flags & _WISHES, 64, 48, LONGEST, 1, pages, 0, more
         )
 
     def _destroy(self, _: _Call) -> _Answer:
