@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.bench.client_processes import (
     File,
+    LayerAccess,
     Measurement,
     ProcessFailed,
     Task,
@@ -20,6 +21,8 @@ from forebay.act.forward.bench.client_processes import (
 from forebay.act.forward.bench.layer import busy_decisions, read_decisions
 from forebay.act.forward.bench.rounds import compare_rounds, order_turns
 from forebay.act.forward.bench.workload import PATTERNS, PERIOD, Content, Direction, Pattern, Workload
+from forebay.act.forward.clients.channel import identify
+from forebay.act.forward.net.address import Address
 from forebay.model.errors import BadInput, UnknownName
 
 LONGEST = 4096
@@ -58,6 +61,12 @@ def test_all_processes_together_write_every_byte_of_every_file_once(workload: Wo
 def test_as_many_whole_requests_as_fit_into_the_total(workload: Workload) -> None:
     assert workload.bytes > workload.processes * workload.request * (workload.requests - 1)
     assert all(len(list(workload.offsets(p))) == workload.requests for p in range(workload.processes))
+
+
+@pytest.mark.parametrize(("mapping", "order"), [("block", "aabb"), ("round-robin", "abab")])
+def test_processes_prefer_io_nodes_by_the_mapping(mapping: str, order: str) -> None:
+    access = LayerAccess((Address(path="a"), Address(path="b")), b"", who=identify(processes=4), mapping=mapping)
+    assert "".join(access.nodes[access.preferred_node(process)].path for process in range(4)) == order
 
 
 def test_strided_processes_take_turns() -> None:

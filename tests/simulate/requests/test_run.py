@@ -7,7 +7,7 @@ from forebay.decide.order.queue_layout import NONE
 from forebay.decide.order.slots import first
 from forebay.decide.policy import order
 from forebay.decide.registry import policies
-from forebay.model.errors import BadInput, PolicyError
+from forebay.model.errors import BadInput, PolicyError, UnknownName
 from forebay.model.kernels import kernel
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
@@ -180,6 +180,17 @@ def test_workloads_run_side_by_side() -> None:
     assert column(found, "bytes_read").sum() == 16 * MIB
     assert column(found, "bytes_written").sum() == 8 * MIB
     assert found.seconds > simulate_requests(Forwarding(nodes=2), reads).seconds
+
+
+@pytest.mark.parametrize(("mapping", "nodes"), [("block", [0, 0, 0, 1, 1, 1]), ("round-robin", [0, 1, 0, 1, 0, 1])])
+def test_processes_use_io_nodes_in_blocks_or_in_turn(mapping: str, nodes: list[int]) -> None:
+    simulation = Simulation(Forwarding(nodes=2, mapping=mapping), [workload(processes=6)])
+    assert simulation.processes["node"].tolist() == nodes
+
+
+def test_an_unknown_mapping_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(UnknownName, match="no mapping 'blocks'; did you mean 'block'"):
+        Forwarding(nodes=2, mapping="blocks")
 
 
 def test_what_is_observed_is_a_value() -> None:

@@ -28,8 +28,8 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two situations and two windows instead of all."""
 
-    def study(*, repetitions: int, seed: int, total: int) -> RequestWindowsStudy:
-        assert total == 4 << 30
+    def study(*, repetitions: int, seed: int, total: int, mapping: str) -> RequestWindowsStudy:
+        assert (total, mapping) == (4 << 30, "block")
         two = [INSTANCES["B"], INSTANCES["B"]._replace(nodes=1)]
         unseen = [
             Workload(processes=8, pattern=p, operation="read", request=100_000, total=8_000_000) for p in PATTERNS
@@ -63,7 +63,7 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert (
         "forebay study request-windows --repetitions 1 --tuner epsilon-greedy:epsilon=0.1,forebay --scheduler hbrr "
-        "--total &#39;4 GiB&#39; --seed 0" in page
+        "--mapping block --total &#39;4 GiB&#39; --seed 0" in page
     )
     lost = next((out / ".pieces" / "windows").glob("*.npy"))
     lost.unlink()

@@ -40,6 +40,7 @@ def bench(
     schedulers: Annotated[str, typer.Option(help="Comma-separated schedulers, as NAME:option=value.")] = "fifo",
     servers: Annotated[int, typer.Option(help="Number of data servers to start.", min=1, max=64)] = 4,
     ions: Annotated[int, typer.Option(help="Number of I/O nodes to start.", min=1, max=64)] = 1,
+    mapping: Annotated[str, typer.Option(help="Of processes to I/O nodes: block or round-robin.")] = "round-robin",
     stripes: Annotated[int | None, typer.Option(help="Stripe count [default: all servers].", min=1)] = None,
     stripe_size: Annotated[str, typer.Option(help="Stripe size.")] = "64 KiB",
     emulate: Annotated[float, typer.Option(help="Emulate modelled servers, this many times slower; 0: off.")] = 0.0,
@@ -69,7 +70,7 @@ def bench(
         total=_parse_bytes("--total", total),
     )
     task = Task(workload=workload, doings=DOINGS[operation], seed=seed, sync=fsync)
-    shape = _parse_shape(servers, ions, stripes, _parse_bytes("--stripe-size", stripe_size), emulate)
+    shape = _parse_shape(servers, ions, stripes, _parse_bytes("--stripe-size", stripe_size), emulate, mapping)
     if not council and loop is None:
         _compare_schedulers(task, rounds, shape, schedulers, nodes, key, plot, json)
         return
@@ -95,7 +96,7 @@ def _parse_bytes(option: str, text: str) -> int:
     return int(parse_quantity(option, text, parse_size, is_valid, "must be whole bytes, from 1 B to 1 PiB"))
 
 
-def _parse_shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float) -> Shape:
+def _parse_shape(servers: int, ions: int, stripes: int | None, stripe_size: int, emulate: float, mapping: str) -> Shape:
     from forebay.act.forward.bench.layer import Shape
     from forebay.history.toml import locate_errors
     from forebay.model.layout import Layout
@@ -105,7 +106,7 @@ def _parse_shape(servers: int, ions: int, stripes: int | None, stripe_size: int,
     if stripes is not None and stripes > servers:
         raise BadInput("--stripes", f"must be at most {servers}, the number of servers, not {stripes}")
     layout = locate_errors("--stripe-size", lambda: Layout(count=stripes or servers, size=stripe_size))
-    return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate)
+    return Shape(servers=servers, nodes=ions, layout=layout, dilation=emulate, mapping=mapping)
 
 
 def _compare_schedulers(
@@ -120,7 +121,7 @@ def _compare_schedulers(
     if not json:
         _print_comparison(task, shape, ways, nodes)
         return
-    load, layer = task.workload, {"servers": shape.servers, "nodes": shape.nodes, "dilation": shape.dilation}
+    load, layer = task.workload, {name: getattr(shape, name) for name in ("servers", "nodes", "dilation", "mapping")}
     print_json(
         {
             **{name: getattr(load, name) for name in ("processes", "pattern", "request", "bytes")},
@@ -153,7 +154,7 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
             raise BadInput("--key", "is required with --nodes")
         existing, secret = tuple(addresses(nodes)), read_key(key)
         check_layer(nodes, existing, secret, LOOK)
-        yield {"given": LayerAccess(existing, secret)}
+        yield {"given": LayerAccess(existing, secret, mapping=shape.mapping)}
         return
     names = policy_list("order", schedulers)
     with temporary_layer(shape) as layer:

@@ -15,13 +15,14 @@ from forebay.decide.registry import find
 from forebay.model.errors import BadInput, PolicyError
 from forebay.model.kernels import Array
 from forebay.model.layout import KIB
+from forebay.model.mapping import BLOCK, check_mapping, node_of
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests import events
 from forebay.simulate.requests.events import NEVER, QUANTILES, State
 from forebay.simulate.requests.servers import ServerModel, built_in, contended
-from forebay.simulate.requests.workload import Workload
+from forebay.simulate.requests.workload import Experiment, Workload
 
 NANO = 1_000_000_000
 _MIDDLES = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -32,6 +33,7 @@ class Forwarding:
     """I/O nodes in front of data servers; a node accepts one request after the other. Seconds and bytes."""
 
     nodes: int
+    mapping: str = BLOCK  # of processes to I/O nodes
     servers: int = 4
     server: ServerModel = field(default_factory=contended)
     stripe: int = 64 * KIB
@@ -45,12 +47,18 @@ class Forwarding:
     writing: float = 51e-6
 
     def __post_init__(self) -> None:
+        check_mapping(self.mapping)
         for name in ("nodes", "servers", "stripe", "in_flight"):
             if getattr(self, name) < 1:
                 raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
         for name in ("to_client", "to_server", "reading", "writing"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(name, f"must be from 0 to 1 second, not {getattr(self, name):g}")
+
+
+def build_layer(experiment: Experiment, scheduler: Policy | str, window: int = 0) -> Forwarding:
+    """Return the layer of an experiment; a window of 0 is the scheduler's default."""
+    return Forwarding(nodes=experiment.nodes, mapping=experiment.mapping, scheduler=scheduler, window=window or None)
 
 
 class Outcome(NamedTuple):
@@ -214,12 +222,12 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
 
 
 def _processes(layer: Forwarding, workloads: Sequence[Workload]) -> Array:
-    """Return the processes of all workloads, assigned to I/O nodes in equal blocks; files begin at servers in turn."""
+    """Return the processes of all workloads, assigned to I/O nodes; files begin at servers in turn."""
     processes, file = [], 0
     for flow, workload in enumerate(workloads):
         rows = workload.rows(file)
         rows["flow"] = flow
-        rows["node"] = np.arange(workload.processes) * layer.nodes // workload.processes
+        rows["node"] = node_of(layer.mapping, np.arange(workload.processes), workload.processes, layer.nodes)
         rows["start"] = rows["file"] % layer.servers
         file += workload.files
         processes.append(rows)

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.kernels import Array
 from forebay.model.layout import KIB
+from forebay.model.mapping import BLOCK
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.events import PROCESS
 
@@ -74,10 +75,11 @@ class Workload:
 
 
 class Experiment(NamedTuple):
-    """A workload and a number of I/O nodes."""
+    """A workload, a number of I/O nodes, and the mapping of processes to them."""
 
     nodes: int
     workload: Workload
+    mapping: str = BLOCK
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
+from forebay.model.mapping import check_mapping
 from forebay.show.options import Seed, policy_list
 from forebay.studies.command import StudyCommand
 
@@ -30,6 +31,7 @@ def build(
         str | None,
         typer.Option(help="Comma-separated schedulers; fifo and twins always run [default: all]."),
     ] = None,
+    mapping: Annotated[str, typer.Option(help="Of processes to I/O nodes: block or round-robin.")] = "block",
     total: Annotated[str, typer.Option(help="How much each experiment reads or writes.")] = "4 GiB",
     seed: Seed = 0,
 ) -> RequestWindowsStudy:
@@ -40,8 +42,9 @@ def build(
     """
     from forebay.studies.request_windows.experiment import default_tuners, other_schedulers, paper_study
 
+    check_mapping(mapping)
     study = replace(
-        paper_study(repetitions=repetitions, seed=seed, total=_parse_total(total)),
+        paper_study(repetitions=repetitions, seed=seed, total=_parse_total(total), mapping=mapping),
         tuners=_names("tune", "--tuner", tuner, default_tuners()),
         schedulers=[n for n in _names("order", "--scheduler", scheduler, other_schedulers()) if n not in _ALWAYS],
     )

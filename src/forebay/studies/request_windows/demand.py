@@ -21,9 +21,9 @@ from forebay.model.random_numbers import draw, seed_state
 from forebay.profile.request_watch import make_observation
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import BIN
-from forebay.simulate.requests.run import NANO, Forwarding, Simulation, simulate_requests
+from forebay.simulate.requests.run import NANO, Simulation, build_layer, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
-from forebay.studies.request_windows.results import BURSTS, DEMANDED, STEADY, THINKING, TWINS
+from forebay.studies.request_windows.results import BURSTS, DEMANDED, FIFO, STEADY, THINKING, TWINS
 
 Observations = Sequence[Sequence[Sequence[Sequence[Observation]]]]
 """Observations by window, demand, period and I/O node."""
@@ -64,7 +64,7 @@ def learn_under_demand(
 
 def _observe_all(experiment: Experiment, windows: Sequence[int], period: float, seed: int) -> dict[str, Observations]:
     """Observe every window under each kind of demand. Full demand is the first of each kind."""
-    fifo = simulate_requests(Forwarding(nodes=experiment.nodes), experiment.workload, seed=seed).bandwidth
+    fifo = simulate_requests(build_layer(experiment, FIFO), experiment.workload, seed=seed).bandwidth
     observers = [partial(_observe, experiment, window, period, seed) for window in windows]
     full = [observe(think=0.0) for observe in observers]
     both = list(zip(full, observers, strict=True))
@@ -82,7 +82,7 @@ def _observe(
 
     Each begins with a burst of `burst` bytes. Without `burst`, all belong to one run, whose first period is left out.
     """
-    layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS, window=window)
+    layer = build_layer(experiment, TWINS, window)
     work, processes = experiment.workload, experiment.workload.processes
 
     def start(work: Workload, seed: int) -> Simulation:

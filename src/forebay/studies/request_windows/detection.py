@@ -11,7 +11,7 @@ from forebay.model.observation import Observation
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.profile.pattern_detector import FEATURES, Classifier, Detector, classify, features
 from forebay.show.rows import Rows, match_rows, select
-from forebay.simulate.requests.run import Forwarding, simulate_requests
+from forebay.simulate.requests.run import build_layer, simulate_requests
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.results import DETECTED, FIFO, SEEN, TWINS, UNSEEN, whole
 
@@ -35,7 +35,7 @@ def unseen_experiments() -> tuple[Experiment, ...]:
 
 def periods_of(experiment: Experiment, window: int, *, seed: int, period: float) -> Iterator[Observation]:
     """Yield what each I/O node observes in each period of a run, without the edges of the run."""
-    layer = Forwarding(nodes=experiment.nodes, scheduler=TWINS if window else FIFO, window=window or None)
+    layer = build_layer(experiment, TWINS if window else FIFO, window)
     outcome = simulate_requests(layer, experiment.workload, seed=seed, period=period)
     count = len(outcome.periods)
     inner = range(EDGES, count - EDGES) if count > 2 * EDGES else range(count)

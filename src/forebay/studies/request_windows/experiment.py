@@ -10,11 +10,12 @@ import numpy as np
 from forebay.decide.registry import policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
+from forebay.model.mapping import BLOCK
 from forebay.profile.pattern_detector import Detector, shipped_detector
 from forebay.profile.request_watch import TALLY
 from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
-from forebay.simulate.requests.run import Forwarding, simulate_requests
+from forebay.simulate.requests.run import build_layer, simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import detect_seen, detect_unseen, unseen_experiments
@@ -76,6 +77,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             "sources": policy_digests((("order", self.schedulers), ("tune", self.tuners))),
             "experiments": [f"{e.name}-{e.workload.total}" for e in self.experiments],
             "unseen": [f"{e.name}-{e.workload.total}" for e in self.unseen],
+            "mapping": sorted({e.mapping for e in (*self.experiments, *self.unseen)}),
             **self.fields("windows", "schedulers", "tuners", "repetitions", "period", "steps", "together", "replays"),
             **self.fields("demand_replays", "demand_period", "seed"),
         }
@@ -123,7 +125,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
     def run_piece(self, key: str) -> Rows:
         """Run one experiment under fifo and every window, and once under every other scheduler: PERIOD rows."""
         number = [e.name for e in self.experiments].index(key.removeprefix("windows/"))
-        nodes, work = self.experiments[number].nodes, self.experiments[number].workload
+        experiment = self.experiments[number]
         plain, pieces = [(FIFO, 0), *((TWINS, window) for window in self.windows)], []
         most = max(round(600 / self.period), 1)  # periods: more than enough for the slowest
         for repetition in range(self.repetitions):
@@ -131,8 +133,8 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             # All schedulers get the same random numbers, so that only their decisions differ.
             seed = zlib.crc32(f"{self.seed} {key} {repetition}".encode())
             for scheduler, window in (*plain, *others):
-                layer = Forwarding(nodes=nodes, scheduler=scheduler, window=window or None)
-                outcome = simulate_requests(layer, work, seed=seed, period=self.period, periods=most)
+                layer = build_layer(experiment, scheduler, window)
+                outcome = simulate_requests(layer, experiment.workload, seed=seed, period=self.period, periods=most)
                 rows = np.zeros(outcome.periods.shape[:2], dtype=PERIOD)
                 rows["experiment"], rows["repetition"] = number, repetition
                 rows["scheduler"], rows["window"] = scheduler, window
@@ -183,6 +185,13 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         )
 
 
-def paper_study(*, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL) -> RequestWindowsStudy:
+def paper_study(
+    *, repetitions: int = 2, seed: int = 0, total: int = PAPER_TOTAL, mapping: str = BLOCK
+) -> RequestWindowsStudy:
     """Return the whole study of the paper, with `total` bytes in each experiment."""
-    return RequestWindowsStudy(experiments=paper_experiments(total), repetitions=repetitions, seed=seed)
+    return RequestWindowsStudy(
+        experiments=[e._replace(mapping=mapping) for e in paper_experiments(total)],
+        unseen=[e._replace(mapping=mapping) for e in unseen_experiments()],
+        repetitions=repetitions,
+        seed=seed,
+    )

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from threading import BrokenBarrierError
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.clients.sync import File as LayerFile
 from forebay.act.forward.net.address import Address
 from forebay.model.errors import ForebayError, UserError
+from forebay.model.mapping import ROUND_ROBIN, node_of
 
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""
@@ -56,22 +57,26 @@ class _OnlyFile(LayerFile):
 
 @dataclass(frozen=True, slots=True)
 class LayerAccess:
-    """Opens files in `folder` with the layer's client; process p prefers I/O node p modulo their number."""
+    """Opens files in `folder` with the layer's client; `mapping` gives each process the I/O node that it prefers."""
 
     nodes: Sequence[Address]
     key: bytes
     folder: str = ""
-    who: Identity | None = None
+    who: Identity = field(default_factory=lambda: identify("bench"))
+    mapping: str = ROUND_ROBIN
 
     def __call__(self, process: int, name: str, *, write: bool) -> File:
-        client = self.client(process % len(self.nodes))
+        client = self.client(self.preferred_node(process))
         flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
         return _OnlyFile(client, client.open(f"{self.folder}/{name}", flags).handle)
+
+    def preferred_node(self, process: int) -> int:
+        return node_of(self.mapping, process, self.who.processes, len(self.nodes))
 
     def client(self, first: int = 0) -> Client:
         """A client that prefers I/O node `first`."""
         order = (*self.nodes[first:], *self.nodes[:first])
-        return Client(order, self.key, who=self.who or identify("bench"), connections=1)
+        return Client(order, self.key, who=self.who, connections=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

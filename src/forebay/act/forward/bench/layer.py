@@ -15,6 +15,7 @@ from forebay.act.forward.layer_file import build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
+from forebay.model.mapping import ROUND_ROBIN, check_mapping
 
 _PATIENCE = 60.0
 """Seconds that a process has to become ready; it may have to compile kernels first."""
@@ -26,12 +27,19 @@ WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Numbers of data servers and I/O nodes; a `dilation` above 0 makes the servers emulate slower ones."""
+    """Numbers of data servers and I/O nodes; a `dilation` above 0 makes the servers emulate slower ones.
+
+    `mapping` says which I/O node each client process uses.
+    """
 
     servers: int = 4
     nodes: int = 1
     layout: Layout
     dilation: float = 0.0
+    mapping: str = ROUND_ROBIN
+
+    def __post_init__(self) -> None:
+        check_mapping(self.mapping)
 
 
 class BenchLayer:
@@ -60,7 +68,7 @@ class BenchLayer:
         shared = {"server": self._servers, "council": address, "scheduler": scheduler, "db": db}
         for index, text in enumerate(listen):
             self._start("ion", listen=text, name=f"{name}-{index}", index=index, **shared)
-        return LayerAccess(tuple(parse_address(text) for text in listen), self.key)
+        return LayerAccess(tuple(parse_address(text) for text in listen), self.key, mapping=self.shape.mapping)
 
     def decision_log(self, name: str) -> Path:
         """Where the council of these I/O nodes logs its decisions."""
