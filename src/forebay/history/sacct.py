@@ -8,12 +8,21 @@ from pathlib import Path
 from forebay.history.run_fields import LATEST, Row
 from forebay.model.errors import BadInput, why
 
+Record = Mapping[str, str | None]
 _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
 _TIMES = {"Submit": "submit_time", "Start": "job_start_time", "End": "job_end_time"}
 
 
 def read_sacct(path: Path) -> Generator[Row]:
     """Yield a row of `jobs` for each job; steps (`123.batch`, `123.0`) are skipped."""
+    for number, line in read_records(path):
+        job = _job(f"{path}:{number}", line)
+        if job is not None:
+            yield job
+
+
+def read_records(path: Path) -> Generator[tuple[int, Record]]:
+    """Yield the number and the cells, by column, of each line after the header."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             lines = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
@@ -22,32 +31,35 @@ def read_sacct(path: Path) -> Generator[Row]:
                 raise BadInput(
                     str(path), "has no column JobID or JobIDRaw; create it with sacct -P -o JobIDRaw,JobName,NNodes,…"
                 )
-            for number, line in enumerate(lines, start=2):
-                job = _job(f"{path}:{number}", line)
-                if job is not None:
-                    yield job
+            yield from enumerate(lines, start=2)
     except OSError as error:
         raise BadInput(str(path), why(error)) from None
     except csv.Error as error:
         raise BadInput(str(path), str(error)) from None
 
 
-def _job(where: str, line: Mapping[str, str | None]) -> Row | None:
+def find_job_id(line: Record) -> str | None:
+    """The id of a job; None for a step, a component of a job, or an array task without a job number."""
     name = (line.get("JobIDRaw") or line.get("JobID") or "").strip()
-    if "." in name or "+" in name or "_" in name:  # a step, a component of a job, or an array task without a job number
+    return None if "." in name or "+" in name or "_" in name else name
+
+
+def _job(where: str, line: Record) -> Row | None:
+    name = find_job_id(line)
+    if name is None:
         return None
     if not _is_number(name):
         raise BadInput(where, f"{name!r} is not a job id")
     job: Row = {"job_id": int(name)}
     job |= {column: (line.get(field) or "").replace("\0", "") or None for field, column in _WANTED.items()}
-    job |= {column: _time(where, line.get(field)) for field, column in _TIMES.items()}
+    job |= {column: parse_time(where, line.get(field)) for field, column in _TIMES.items()}
     nodes = line.get("NNodes") or line.get("AllocNodes")
     if nodes and not _is_number(nodes):
         raise BadInput(where, f"{nodes!r} is not a number of nodes")
     return job | {"nodes": int(nodes) if nodes else None}
 
 
-def _time(where: str, text: str | None) -> float | None:
+def parse_time(where: str, text: str | None) -> float | None:
     """Seconds since 1970 from a time of sacct, which is local unless it has an offset; None if it is still unknown."""
     if not text or text in ("Unknown", "None"):
         return None

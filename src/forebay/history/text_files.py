@@ -40,10 +40,11 @@ def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
         yield text
 
 
-def read_csv(path: Path) -> Generator[tuple[int, list[str]]]:
+def read_csv(path: Path, *, ragged: bool = False) -> Generator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line: the header, in lower case, then lines with the same number of cells.
 
-    Commas separate the cells, or semicolons if the header has one. Empty lines are left out.
+    Commas separate the cells, or semicolons if the header has one. Empty lines are left out. `ragged` also yields lines
+    with another number of cells.
     """
     with open_text(path) as file:
         first = file.readline()
@@ -52,7 +53,7 @@ def read_csv(path: Path) -> Generator[tuple[int, list[str]]]:
             header = [name.strip().lower() for name in next(reader)]
             yield 1, header
             for cells in reader:
-                if len(cells) == len(header):
+                if len(cells) == len(header) or (cells and ragged):
                     yield reader.line_num, cells
                 elif cells:
                     reason = f"has {len(cells)} values for {len(header)} columns"

@@ -48,7 +48,8 @@ class BadRow(NamedTuple):
 class Jobs:
     """Jobs of one file, and the rows of it that were rejected.
 
-    `name` is what results call the file. `lines` holds the line of each job, or 0.
+    `name` is what results call the file. `lines` holds the line of each job, or 0. `left_out` is a phrase for the jobs
+    that never ran.
     """
 
     rows: Array
@@ -58,6 +59,7 @@ class Jobs:
     tiers: tuple[str, ...] = ()
     applications: tuple[str, ...] = ()
     rejected: tuple[BadRow, ...] = ()
+    left_out: str = ""
     name: str = ""
     file: str = ""
     lines: NDArray[np.int64] | None = None

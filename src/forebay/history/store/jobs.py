@@ -52,6 +52,18 @@ def job_volumes(connection: Connection) -> Sequence[Any]:
     return connection.execute(query).all()
 
 
+def accounted_jobs(connection: Connection) -> Sequence[Any]:
+    """Every job of Slurm's accounting, with the bytes `read` and `written` by its runs."""
+    moved = (
+        sa.select(runs.c.job_id, *(whole_sum(runs.c[f"bytes_{name}"]).label(name) for name in ("read", "written")))
+        .group_by(runs.c.job_id)
+        .subquery()
+    )
+    sums = (sa.func.coalesce(moved.c[name], 0).label(name) for name in ("read", "written"))
+    query = sa.select(jobs, *sums).join_from(jobs, moved, jobs.c.job_id == moved.c.job_id, isouter=True)
+    return connection.execute(query.order_by(jobs.c.job_id)).all()
+
+
 def is_known_app(connection: Connection, app: str) -> bool:
     return connection.execute(sa.select(apps.c.app_id).where(apps.c.app == app)).scalar() is not None
 

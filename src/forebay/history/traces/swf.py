@@ -5,7 +5,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forebay.history.text_files import open_text
 from forebay.history.traces.columns import describe_left_out, quote
 from forebay.model.errors import BadInput
-from forebay.model.request import Floats, Requests
+from forebay.model.request import Floats, Ints, Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_size
 
@@ -26,34 +26,40 @@ _USED = {
     "job number": 0, "submit time": 1, "wait time": 2, "run time": 3, "processors": 4, "used memory": 6,
     "requested memory": 9, "status": 10, "think time": 17,
 }  # fmt: skip
-_UNKNOWN = -1
-_PARTIAL = (2, 3, 4)  # the status of a line about a part of a job; another line has the whole job
-_KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
+UNKNOWN = -1
+PARTIAL = (2, 3, 4)  # the status of a line about a part of a job; another line has the whole job
+KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
 _ENCODING = "latin-1"  # for names in comments; everything else is ASCII
 _BLOCK = 500_000  # lines
 _START = re.compile(r"\s*;\s*UnixStartTime\s*:\s*(\S*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class Block:
     """Some lines of the file, and a table with a row for each line that has numbers."""
 
     path: Path
     first: int
     lines: list[str]
     table: Floats
+    names: tuple[str, ...] = tuple(_USED)
+    """Of the columns."""
 
     def column(self, name: str) -> Floats:
-        column: Floats = self.table[:, list(_USED).index(name)]
+        column: Floats = self.table[:, self.names.index(name)]
         return column
+
+    def line_numbers(self) -> Ints:
+        """The line of each row."""
+        return np.array(
+            [number for number, line in enumerate(self.lines, self.first) if _numbers(line)], dtype=np.int64
+        )
 
     def refuse(self, bad: NDArray[np.bool_], name: str, column: Floats, reason: str) -> None:
         """Raise BadInput at the first bad row."""
         if bad.any():
             row = int(bad.argmax())
-            lines = (number for number, line in enumerate(self.lines, self.first) if _numbers(line))
-            where = f"{self.path}:{next(itertools.islice(lines, row, None))}"
-            raise BadInput(where, f"{name} {reason}, not {column[row]:.15g}")
+            raise BadInput(f"{self.path}:{self.line_numbers()[row]}", f"{name} {reason}, not {column[row]:.15g}")
 
 
 def volume_per_processor(volume: str | None) -> float | None:
@@ -76,8 +82,8 @@ def volume_per_processor(volume: str | None) -> float | None:
 def read(path: Path, per_processor: float | None) -> Requests:
     """A request for every job with processors, a run time and a volume, in the order of the file."""
     left_out: Counter[tuple[str, str]] = Counter()
-    nothing = _Block(path, 1, [], np.empty((0, len(_USED))))
-    with closing(_blocks(path)) as blocks:
+    nothing = Block(path, 1, [], np.empty((0, len(_USED))))
+    with closing(read_blocks(path)) as blocks:
         pieces = [_columns(block, per_processor, left_out) for block in itertools.chain([nothing], blocks)]
     ids, submitted, start, duration, size = map(np.concatenate, zip(*pieces, strict=True))
     if (np.diff(ids) <= 0).any():  # ascending numbers have no duplicates
@@ -96,15 +102,13 @@ def read(path: Path, per_processor: float | None) -> Requests:
     )
 
 
-def _columns(
-    block: _Block, per_processor: float | None, left_out: Counter[tuple[str, str]]
-) -> tuple[NDArray[Any], ...]:
+def _columns(block: Block, per_processor: float | None, left_out: Counter[tuple[str, str]]) -> tuple[NDArray[Any], ...]:
     """Job numbers, times of submission and start, durations, bytes."""
     _check(block)
     used, processors, run = block.column("used memory"), block.column("processors"), block.column("run time")
-    memory = np.where(used == _UNKNOWN, block.column("requested memory"), used) * _KILOBYTE
+    memory = np.where(used == UNKNOWN, block.column("requested memory"), used) * KILOBYTE
     per_job = memory if per_processor is None else np.full_like(memory, per_processor)
-    partial = np.isin(block.column("status"), _PARTIAL)
+    partial = np.isin(block.column("status"), PARTIAL)
     idle = ~partial & ((processors <= 0) | (run <= 0))
     empty = ~partial & ~idle & (per_job <= 0)
     kept = ~(partial | idle | empty)
@@ -119,41 +123,42 @@ def _columns(
     return ids, submitted, start, run[kept], bytes_
 
 
-def _check(block: _Block) -> None:
+def _check(block: Block) -> None:
     for name in _USED:
         column = block.column(name)
         block.refuse(~(np.abs(column) < 2**53), name, column, "must be a number below 2**53")
         if name in ("job number", "processors", "used memory", "requested memory"):
             block.refuse(column != np.floor(column), name, column, "must be a whole number")
         if name in ("wait time", "used memory", "requested memory"):
-            block.refuse((column < 0) & (column != _UNKNOWN), name, column, "must be 0 or more, or -1 for unknown")
+            block.refuse((column < 0) & (column != UNKNOWN), name, column, "must be 0 or more, or -1 for unknown")
         if name == "submit time":
             block.refuse(column < 0, name, column, "must not be negative")
 
 
-def _blocks(path: Path) -> Generator[_Block]:
+def read_blocks(path: Path, columns: Mapping[str, int] = _USED) -> Generator[Block]:
+    """Yield the lines of a log in blocks, with these columns of the format."""
     with open_text(path, _ENCODING) as file:
         first = 1
         while lines := list(itertools.islice(file, _BLOCK)):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
-                    table = np.loadtxt(lines, comments=";", usecols=list(_USED.values()), ndmin=2)
+                    table = np.loadtxt(lines, comments=";", usecols=list(columns.values()), ndmin=2)
             except ValueError as error:
-                _diagnose(path, first, lines)
+                _diagnose(path, first, lines, columns)
                 raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
             if table.size:
-                yield _Block(path, first, lines, table)
+                yield Block(path, first, lines, table, tuple(columns))
             first += len(lines)
 
 
-def _diagnose(path: Path, first: int, lines: list[str]) -> None:
+def _diagnose(path: Path, first: int, lines: list[str], columns: Mapping[str, int]) -> None:
     """Raise BadInput at the first line with unreadable numbers."""
     for number, line in enumerate(lines, first):
         cells = _numbers(line)
         if cells and len(cells) < _COLUMNS:
             raise BadInput(f"{path}:{number}", f"has {len(cells)} values for {_COLUMNS} columns")
-        for name, index in _USED.items() if cells else ():
+        for name, index in columns.items() if cells else ():
             try:
                 float(cells[index])
             except ValueError:
