@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.schedule import schedule
+from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.model.application import Application
@@ -43,7 +43,7 @@ def workload(system: System, measured: Mapping[str, Curve], applications: int, l
 
 def placed(system: System, applications: tuple[Application, ...], allocate: Policy, place: Policy) -> Placement:
     view = View(system, applications, rng=np.random.default_rng(SEED))
-    placement = schedule(view, allocate, place)
+    placement = choose_targets(view, allocate, place)
     assert not isinstance(placement, Never)
     return placement
 

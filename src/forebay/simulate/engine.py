@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from forebay.decide.policy import Policy
-from forebay.decide.schedule import schedule
+from forebay.decide.targets import choose_targets
 from forebay.decide.view import Floats, Ints, Judge, Score, View
 from forebay.model.application import Application
 from forebay.model.decision import Never, Placement
@@ -272,7 +272,7 @@ def decide_placement(
 ) -> Placement:
     """Ask the policies for a placement; `horizon` is for those that simulate. Raises `Refused` if they refuse."""
     trial = judge(system, applications, horizon=horizon) if allocate.simulates else None
-    answer = schedule(View(system, applications, rng=rng, judge=trial), allocate, place)
+    answer = choose_targets(View(system, applications, rng=rng, judge=trial), allocate, place)
     if isinstance(answer, Never):
         raise Refused(f"{allocate.name}: {answer.because}")
     return answer

@@ -21,7 +21,7 @@ from forebay.act.slurm.jobs.prolog import (
 )
 from forebay.act.slurm.jobs.settings import JobSettings, Targets
 from forebay.decide.registry import check_policy, find
-from forebay.decide.schedule import schedule
+from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.history.store import Connection, Store, jobs
@@ -179,7 +179,7 @@ def decide_share(
     applications = (*running, application)
     machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in applications))
     view = View(machine, applications, rng=np.random.default_rng(int(request.chance * 2**32)))
-    answer = schedule(view, find("allocate", rules.allocate), find("place", _PLACE))
+    answer = choose_targets(view, find("allocate", rules.allocate), find("place", _PLACE))
     if isinstance(answer, Never):
         return Share(count=min(rules.unknown, most), because=answer.because)
     return Share(count=len(answer[-1]), because=f"{rules.allocate} among {len(applications)} running jobs")
@@ -250,4 +250,4 @@ def warm_up(rules: Targets) -> None:
     curve = Curve.of({1: 1.0, 2: 1.5})
     example = Application(name="a", compute_nodes=1.0, phases=1, compute_seconds=1.0, volume=1.0, curve=curve)
     view = View(System(targets=2, compute_nodes=2.0), (example, example), rng=np.random.default_rng(0))
-    schedule(view, find("allocate", rules.allocate), find("place", _PLACE))
+    choose_targets(view, find("allocate", rules.allocate), find("place", _PLACE))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import allocator, placer
 from forebay.decide.registry import find, policies
-from forebay.decide.schedule import schedule
+from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.model.application import Application
 from forebay.model.curve import Curve
@@ -35,16 +35,16 @@ def places(answer: Any) -> Any:
 
 
 def test_the_allocation_is_placed() -> None:
-    assert schedule(VIEW, gives(Allocation((1, 2))), ROUND_ROBIN) == ((2,), (0, 1))
+    assert choose_targets(VIEW, gives(Allocation((1, 2))), ROUND_ROBIN) == ((2,), (0, 1))
 
 
 def test_an_allocation_that_says_which_is_not_placed_again() -> None:
     fixed = Allocation((1, 1), ((2,), (2,)))
-    assert schedule(VIEW, gives(fixed), ROUND_ROBIN) == ((2,), (2,))
+    assert choose_targets(VIEW, gives(fixed), ROUND_ROBIN) == ((2,), (2,))
 
 
 def test_a_refusal_is_handed_on() -> None:
-    assert schedule(VIEW, gives(Never(because="no")), ROUND_ROBIN) == Never(because="no")
+    assert choose_targets(VIEW, gives(Never(because="no")), ROUND_ROBIN) == Never(because="no")
 
 
 def test_the_allocator_is_told_which_placement_will_follow() -> None:
@@ -54,7 +54,7 @@ def test_the_allocator_is_told_which_placement_will_follow() -> None:
         seen.append(view.place)
         return Allocation((1, 1))
 
-    schedule(VIEW, allocator("mine")(allocate), ROUND_ROBIN)
+    choose_targets(VIEW, allocator("mine")(allocate), ROUND_ROBIN)
     assert seen == [ROUND_ROBIN.decide]
 
 
@@ -69,7 +69,7 @@ def test_the_allocator_is_told_which_placement_will_follow() -> None:
 )
 def test_an_impossible_allocation_is_the_policys_fault(counts: tuple[int, ...], reason: str) -> None:
     with pytest.raises(PolicyError, match=reason):
-        schedule(VIEW, gives(Allocation(counts)), ROUND_ROBIN)
+        choose_targets(VIEW, gives(Allocation(counts)), ROUND_ROBIN)
 
 
 @pytest.mark.parametrize(
@@ -77,25 +77,25 @@ def test_an_impossible_allocation_is_the_policys_fault(counts: tuple[int, ...], 
 )
 def test_an_impossible_placement_is_the_policys_fault(placement: Any) -> None:
     with pytest.raises(PolicyError, match="mine: ior needs 2 different targets"):
-        schedule(VIEW, gives(Allocation((1, 2))), places(placement))
+        choose_targets(VIEW, gives(Allocation((1, 2))), places(placement))
 
 
 @pytest.mark.parametrize("placement", [(), ((0,),), ((0,), (0, 1), (1,))])
 def test_a_placement_of_too_few_or_too_many_is_the_policys_fault(placement: Any) -> None:
     with pytest.raises(PolicyError, match="mine"):
-        schedule(VIEW, gives(Allocation((1, 2))), places(placement))
+        choose_targets(VIEW, gives(Allocation((1, 2))), places(placement))
 
 
 def test_an_allocator_that_also_places_is_itself_blamed_for_its_placement() -> None:
     broken = allocator("both")(lambda _: Allocation((1, 1), ((0,), (9,))))
     with pytest.raises(PolicyError, match="both: ior needs 1 different targets"):
-        schedule(VIEW, broken, ROUND_ROBIN)
+        choose_targets(VIEW, broken, ROUND_ROBIN)
 
 
 @pytest.mark.parametrize("answer", [None, (1, 2), [1, 2]])
 def test_an_answer_that_is_no_decision_is_the_policys_fault(answer: Any) -> None:
     with pytest.raises(PolicyError, match="mine"):
-        schedule(VIEW, gives(answer), ROUND_ROBIN)
+        choose_targets(VIEW, gives(answer), ROUND_ROBIN)
 
 
 @settings(max_examples=examples(60))
@@ -103,4 +103,4 @@ def test_an_answer_that_is_no_decision_is_the_policys_fault(answer: Any) -> None
 def test_any_two_built_in_policies_go_together(view: View, place: str) -> None:
     for name, allocate in policies("allocate").items():
         if not allocate.simulates and name != "forebay":
-            schedule(replace(view, rng=np.random.default_rng(1)), allocate, find("place", place))
+            choose_targets(replace(view, rng=np.random.default_rng(1)), allocate, find("place", place))

@@ -8,7 +8,7 @@ from forebay.model.decision import Allocation, Never, Placement
 from forebay.model.errors import PolicyError
 
 
-def schedule(view: View, allocate: Policy, place: Policy) -> Placement | Never:
+def choose_targets(view: View, allocate: Policy, place: Policy) -> Placement | Never:
     """Ask `allocate` how many targets each application gets, then `place` which ones, and check the answers."""
     allocation = allocate.decide(replace(view, place=place.decide, places=place.name))
     if isinstance(allocation, Never):
