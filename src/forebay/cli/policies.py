@@ -21,6 +21,7 @@ _TITLES: dict[Kind, str] = {
     "stripe": "How files are striped: advise --policy",
     "order": "Which request next: forward bench --schedulers (window in ns, aggregate in bytes)",
     "tune": "Which setting of a scheduler: forward council --tuner",
+    "schedule": "Which job starts next: study jobs --schedule",
 }
 _NEEDS: tuple[Kind, ...] = ("allocate", "place", "storage", "stripe")  # kinds that differ in what they need to know
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from forebay.decide.view import View
 from forebay.model.decision import Allocation
 
-Kind = Literal["allocate", "place", "storage", "stripe", "order", "tune"]
+Kind = Literal["allocate", "place", "storage", "stripe", "order", "tune", "schedule"]
 
 
 class Input(Enum):
@@ -62,8 +62,9 @@ class Policy:
     | storage | `(ledger, size, start, end, duration, turn) -> disk`; `(Platform) ->` that function if it `prepares` |
     | order | a kernel `(queue, now) -> slot` |
     | tune | `(bandit, chance) -> arm` |
+    | schedule | a kernel `(view, memory, starts)` |
 
-    Users set options with `name:option=value`. Options are the function's keyword-only parameters. For the last two
+    Users set options with `name:option=value`. Options are the function's keyword-only parameters. For the last three
     kinds, the caller reads them from `options`.
     """
 
@@ -128,6 +129,7 @@ storage = partial(make_policy, "storage")
 striping = partial(make_policy, "stripe")
 order = partial(make_policy, "order", options={})
 tuner = partial(make_policy, "tune", options={})
+scheduler = partial(make_policy, "schedule", options={})
 
 
 def clip_counts(view: View, counts: Sequence[int]) -> Allocation:

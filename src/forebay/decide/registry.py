@@ -17,6 +17,7 @@ from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.order.schedulers import ORDERS
 from forebay.decide.place import PLACEMENTS
 from forebay.decide.policy import Kind, Policy
+from forebay.decide.schedule.policies import SCHEDULES
 from forebay.decide.storage.policies import STORAGE
 from forebay.decide.stripe.dca_io import dca_io
 from forebay.decide.stripe.forebay import forebay as forebay_striping
@@ -26,7 +27,7 @@ from forebay.model.errors import BadInput, UnknownName, UserError
 
 ALLOCATIONS = (*BASELINES, tcpu, mckp, forebay, optimal)
 STRIPINGS = (default, tapp_io, dca_io, forebay_striping)
-BUILT_IN = (*ALLOCATIONS, *PLACEMENTS, *STORAGE, *STRIPINGS, *ORDERS, *TUNERS)
+BUILT_IN = (*ALLOCATIONS, *PLACEMENTS, *STORAGE, *STRIPINGS, *ORDERS, *TUNERS, *SCHEDULES)
 
 _LABELS: dict[Kind, str] = {
     "allocate": "allocation policy",
@@ -35,6 +36,7 @@ _LABELS: dict[Kind, str] = {
     "stripe": "striping policy",
     "order": "request scheduler",
     "tune": "tuner",
+    "schedule": "scheduling policy",
 }
 _TRUTH = {"true": True, "false": False}
 
@@ -95,7 +97,7 @@ def find(kind: Kind, spec: str) -> Policy:
             raise BadInput(f"policy {spec!r}", f"{key} must be of type {type_.__name__}, not {text!r}") from None
     if not settings:
         return policy
-    decide = policy.decide if kind in ("order", "tune") else partial(policy.decide, **options)
+    decide = policy.decide if kind in ("order", "tune", "schedule") else partial(policy.decide, **options)
     return replace(policy, name=spec, decide=decide, options={**policy.options, **options})
 
 

@@ -1,0 +1,46 @@
+"""The memory of a scheduling policy between its calls."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from forebay.decide.policy import Policy
+from forebay.decide.schedule.profile import Profile, new_profile
+from forebay.model.kernels import Array
+from forebay.model.random_numbers import seed_state
+
+SLOTS = 64
+
+
+class Memory(NamedTuple):
+    """Everything that a policy may change. All policies have the same, as numba caches one type better than many."""
+
+    options: Array  # the policy's options, in the order of their declaration
+    chance: Array
+    state: Array  # SLOTS numbers, for whatever the policy counts
+    ids: Array  # jobs of the last plan, in its order
+    times: Array  # their starts
+    planned: Array  # [number of them]
+    # Scratch:
+    profile: Profile
+    trial: Profile
+    rows: Array  # three lists of rows
+    reals: Array  # three lists of numbers
+
+
+def new_memory(policy: Policy, *, seed: int, capacity: int) -> Memory:
+    """Return the memory of a policy that never sees more than `capacity` jobs at once, waiting and running."""
+    options = np.array([float(str(value)) for value in policy.options.values()])
+    whole = np.int64
+    return Memory(
+        options=options,
+        chance=seed_state(seed),
+        state=np.zeros(SLOTS),
+        ids=np.zeros(capacity, whole),
+        times=np.zeros(capacity),
+        planned=np.zeros(1, whole),
+        profile=new_profile(4 * capacity + 2),
+        trial=new_profile(4 * capacity + 2),
+        rows=np.zeros((3, capacity), whole),
+        reals=np.zeros((3, capacity)),
+    )

@@ -1,0 +1,37 @@
+"""The built-in scheduling policies, and one kernel that dispatches to them."""
+
+from forebay.decide.policy import Policy, scheduler
+from forebay.decide.schedule.backfill import easy, fcfs, fcfs_bb, filler, sjf_bb
+from forebay.model.kernels import Array, hot_kernel
+
+_KOPANSKI = "Kopanski and Rzadca 2021"
+
+SCHEDULES = (
+    scheduler("fcfs", source="textbook")(fcfs),
+    scheduler("filler", source=_KOPANSKI)(filler),
+    scheduler("easy", source="Lifka 1995")(easy),
+    scheduler("fcfs-bb", source=_KOPANSKI)(fcfs_bb),
+    scheduler("sjf-bb", source=_KOPANSKI)(sjf_bb),
+)
+OTHER = -1  # a policy of another package: the caller calls it
+
+
+def number(policy: Policy) -> int:
+    """Return the policy's number for `choose`, whatever its options are."""
+    return next((k for k, built_in in enumerate(SCHEDULES) if built_in.decide is policy.decide), OTHER)
+
+
+# Numba cannot cache a function that takes another function as an argument, so policies have numbers.
+@hot_kernel
+def choose(policy: int, view: Array, memory: Array, starts: Array) -> None:
+    """Call SCHEDULES[policy]."""
+    if policy == 0:
+        fcfs(view, memory, starts)
+    elif policy == 1:
+        filler(view, memory, starts)
+    elif policy == 2:
+        easy(view, memory, starts)
+    elif policy == 3:
+        fcfs_bb(view, memory, starts)
+    elif policy == 4:
+        sjf_bb(view, memory, starts)
