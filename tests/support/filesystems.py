@@ -91,7 +91,7 @@ class _Quick:
         self.returncode = code
         self._printed = out.encode("utf-8", "surrogateescape"), err.encode()
 
-    def communicate(self, timeout: float) -> tuple[bytes, bytes]:  # noqa: ARG002
+    def communicate(self, _input: bytes | None = None, timeout: float = 0) -> tuple[bytes, bytes]:  # noqa: ARG002
         return self._printed
 
     def __enter__(self) -> "_Quick":

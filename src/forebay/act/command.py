@@ -76,10 +76,15 @@ def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
 
 
 def run_unchecked(
-    argv: Sequence[str], *, timeout: float, errors: str = "replace", variables: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    errors: str = "replace",
+    variables: Mapping[str, str] | None = None,
+    text: str = "",
 ) -> Completed:
     """Run the command, whatever its exit status; stop it after `timeout` seconds. `variables` are added to its
-    environment, which other users cannot read.
+    environment, which other users cannot read; `text` is its input.
 
     Nothing can stop a command that hangs in the kernel. This function abandons it and does not start the same command
     again while it hangs. `errors` says how to decode bytes that are not UTF-8. If this process is killed, the kernel
@@ -91,9 +96,11 @@ def run_unchecked(
         )
     _stuck.pop(tuple(argv), None)
     environment = os.environ | {"LC_ALL": "C"} | dict(variables or {})
-    with _start(argv, stderr=subprocess.PIPE, env=environment, pass_fds=tuple(inherited_descriptors)) as process:
+    descriptors = tuple(inherited_descriptors)
+    source = subprocess.PIPE if text else subprocess.DEVNULL
+    with _start(argv, stdin=source, stderr=subprocess.PIPE, env=environment, pass_fds=descriptors) as process:
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(text.encode() or None, timeout=timeout)
         except subprocess.TimeoutExpired as late:
             end = "stopped" if _stop(process, argv) else f"process {process.pid} cannot be stopped"
             printed = (late.output or b"").decode("utf-8", errors)
@@ -319,16 +326,17 @@ class _Process(subprocess.Popen[bytes]):
     """A process that can be abandoned: the end of a `with` block does not wait for it."""
 
     def __exit__(self, *_: object) -> None:
-        for pipe in (self.stdout, self.stderr):
+        for pipe in (self.stdin, self.stdout, self.stderr):
             if pipe:
-                pipe.close()
+                with suppress(BrokenPipeError):  # it ended before it read all of its input
+                    pipe.close()
 
 
-def _start(argv: Sequence[str], *, outlives: bool = False, **options: Any) -> _Process:
+def _start(argv: Sequence[str], *, outlives: bool = False, stdin: int = subprocess.DEVNULL, **options: Any) -> _Process:
     try:
         return _Process(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             start_new_session=True,  # so that a signal to the group also stops the command's children
             preexec_fn=_reset_signals if outlives else _end_with_parent(os.getpid()),
