@@ -27,6 +27,7 @@ from forebay.cli import (
     ingest,
     policies,
     replay,
+    schedule,
     serve,
     show,
     simulate,
@@ -64,7 +65,7 @@ def root(
 
 about_runs, about_machines = (
     (demo, ingest, history, diagnose, calibrate, advise),
-    (allocate, simulate, serve, agent, replay),
+    (allocate, simulate, serve, agent, schedule, replay),
 )
 for module in (*about_runs, *about_machines, show, size, policies, compile):
     app.add_typer(module.commands)

@@ -74,13 +74,7 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
-_OPTIONS = {
-    "allocate": "--allocate",
-    "place": "--place",
-    "order": "--scheduler",
-    "tune": "--tuner",
-    "schedule": "--schedule",
-}
+_OPTIONS = {"allocate": "--allocate", "place": "--place", "order": "--scheduler", "tune": "--tuner"}
 
 
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:

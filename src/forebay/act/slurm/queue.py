@@ -9,7 +9,7 @@ from pathlib import Path
 from forebay.act.command import run
 
 _TIMEOUT = 60.0
-_OVER = frozenset(
+OVER = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
      "TIMEOUT"}
 )  # fmt: skip
@@ -40,7 +40,7 @@ class QueuedJob:
     @property
     def is_over(self) -> bool:
         """Whether the job has ended. A job that is staging out or completing has not."""
-        return self.state in _OVER
+        return self.state in OVER
 
     @property
     def is_torn_down(self) -> bool:

@@ -1,0 +1,408 @@
+"""Plans the waiting jobs of a cluster with a scheduling policy: which jobs start when, and why others wait."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Pool, SlurmJob
+from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
+from forebay.decide.policy import Policy
+from forebay.decide.schedule.estimates import find_early, lay_out
+from forebay.decide.schedule.memory import Memory, new_memory
+from forebay.decide.schedule.policies import OTHER, choose, number
+from forebay.decide.schedule.profile import Profile, new_profile
+from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, View, new_starts
+from forebay.model.kernels import Array
+from forebay.model.units import format_duration, format_size, plural
+
+_OPEN = frozenset({"", "None", "Priority", "Resources", "BurstBufferResources", "BurstBufferStageIn"})
+"""Slurm's reasons of jobs that wait for nodes or space, and for nothing else."""
+_TEARDOWN = 5.0  # seconds that a job which has ended may still hold nodes or space
+_LATE = 60.0  # seconds between a decision and the begin time that Slurm computes from it
+Predict = Callable[[SlurmJob], float]
+
+
+class Because(StrEnum):
+    """Why a job has its place in the plan. Programs read the code, people the sentence beside it."""
+
+    STARTS = "starts"
+    STAGES = "stages"
+    NODES = "nodes"
+    SPACE = "space"
+    BOTH = "nodes-and-space"
+    BEHIND = "behind"
+    SLURM = "slurm"
+    HELD = "held"
+    EXCLUDED = "excluded"
+    TOO_LARGE = "too-large"
+    UNCLEAR = "unclear"
+    TOO_DEEP = "too-deep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A waiting job. `start` is when the plan starts it, inf if that is unknown, nan if it is not planned.
+
+    `may_stage` is whether it may take its burst buffer already; `holds` is whether it has done so.
+    """
+
+    job: SlurmJob
+    amount: int
+    space: int
+    start: float
+    because: Because
+    sentence: str
+    holds: bool = False
+    may_stage: bool = False
+    is_overdue: bool = False
+
+    @property
+    def is_planned(self) -> bool:
+        return not math.isnan(self.start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """A job that holds nodes or space, until `end_by` at the latest and until `expected_end` by prediction."""
+
+    job: SlurmJob
+    amount: int
+    space: int
+    start: float
+    end_by: float
+    expected_end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What jobs share: nodes (or processors) and bytes of burst buffer, all and free."""
+
+    unit: str
+    nodes: int
+    free_nodes: int
+    pool: str
+    space: int
+    free_space: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`planned` is in the order in which jobs go; `others` wait for something else."""
+
+    at: float
+    machine: Machine
+    planned: tuple[PlannedJob, ...]
+    others: tuple[PlannedJob, ...]
+    running: tuple[RunningJob, ...]
+
+
+class Planner:
+    """Plans with one policy, which keeps its memory from plan to plan."""
+
+    def __init__(self, settings: ScheduleSettings, policy: Policy, predict: Predict | None = None) -> None:
+        self._settings, self._policy = settings, policy
+        self._predict: Predict = predict or (lambda job: job.limit)
+        self._capacity = 0
+        self._memory: Memory
+        self._profile: Profile
+
+    def plan(self, cluster: Cluster, kept: Mapping[str, float]) -> Plan:
+        """Plan the cluster. `kept` has the jobs that the planner keeps back, by number, and until when."""
+        machine = describe_machine(cluster, self._settings)
+        running = list_running(cluster, machine, self._settings, self._predict)
+        waiting, others = sort_waiting(cluster, machine, self._settings, kept)
+        waiting, deep = choose_depth(waiting, cluster.at, self._settings, kept)
+        others += [_other(job, machine, Because.TOO_DEEP, _DEEP) for job in deep]
+        planned = self._plan_jobs(cluster, machine, waiting, running)
+        return Plan(
+            at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running)
+        )
+
+    def _plan_jobs(
+        self, cluster: Cluster, machine: Machine, waiting: Sequence[SlurmJob], running: Sequence[RunningJob]
+    ) -> list[PlannedJob]:
+        if not waiting:
+            return []
+        view = make_view(cluster, machine, waiting, running, self._predict)
+        rows, times = self._decide(view, len(waiting))
+        late = cluster.at - self._settings.schedule.longest_wait
+        overdue = [row for row, job in enumerate(waiting) if job.submit <= late]
+        if overdue:  # everything else follows them, each at its earliest time
+            rows = np.array([*overdue, *(row for row in rows if row not in set(overdue))], np.int64)
+            times = np.full(len(rows), math.nan)
+        lay_out(view, self._profile, rows, times)
+        early = np.zeros(len(rows), np.bool_)
+        find_early(view, self._profile, rows, times, early, self._settings.steering.ahead)
+        order = np.argsort(times, kind="stable")
+        jobs = [(waiting[rows[k]], float(times[k]), bool(early[k])) for k in order]
+        return explain(cluster, machine, jobs, running, late)
+
+    def _decide(self, view: View, count: int) -> tuple[Array, Array]:
+        """Return all waiting rows in the order of the policy, and their starts, nan where it names none."""
+        if len(view.jobs) > self._capacity:
+            self._capacity = 2 * len(view.jobs) + 64
+            self._memory = new_memory(self._policy, seed=self._settings.schedule.seed, capacity=self._capacity)
+            self._profile = new_profile(6 * self._capacity + 8)
+        starts = new_starts(self._capacity)
+        kernel = number(self._policy)
+        if kernel == OTHER:
+            self._policy.decide(view, self._memory, starts)
+        else:
+            choose(kernel, view, self._memory, starts)
+        last = starts.count[0]
+        named: dict[int, float] = dict(zip(starts.rows[:last].tolist(), starts.times[:last].tolist(), strict=True))
+        rest = [row for row in range(count) if row not in named]
+        rows = sorted(named, key=named.__getitem__) + rest
+        return np.array(rows, np.int64), np.array([named.get(row, math.nan) for row in rows])
+
+
+_DEEP = "Slurm would start many other jobs first; it is planned when it comes closer."
+
+
+def describe_machine(cluster: Cluster, settings: ScheduleSettings) -> Machine:
+    """Return the nodes and the pool of burst buffers that the settings name."""
+    unit, nodes = settings.schedule.unit, cluster.nodes
+    name = settings.schedule.pool or max(cluster.pools, key=lambda pool: cluster.pools[pool].total, default="")
+    pool = cluster.pools.get(name, Pool(total=0, free=0))
+    return Machine(
+        unit=unit,
+        nodes=nodes.count if unit == "nodes" else nodes.cpus,
+        free_nodes=nodes.idle if unit == "nodes" else nodes.idle_cpus,
+        pool=name if name in cluster.pools else "",
+        space=pool.total,
+        free_space=pool.free,
+    )
+
+
+def is_excluded(job: SlurmJob, excluded: Excluded) -> bool:
+    return (
+        any(partition in excluded.partitions for partition in job.partition.split(","))
+        or job.user in excluded.users
+        or job.account in excluded.accounts
+        or job.qos in excluded.qos
+    )
+
+
+def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings, predict: Predict) -> list[RunningJob]:
+    """List the jobs that hold nodes or space and do not wait, those that end first in front."""
+    now, hidden = cluster.at, settings.exclude.partitions
+    holders = []
+    for job in cluster.jobs:
+        space = cluster.buffers.get(job.number, 0)
+        runs = job.state in RUNNING or job.state in LEAVING
+        if job.is_waiting or not (runs or space) or job.partition in hidden:
+            continue
+        start = job.start if job.start <= now else now
+        soon = now + _TEARDOWN
+        holds_nodes = runs and job.state != "STAGE_OUT"
+        has_ended = job.state not in RUNNING
+        holders.append(
+            RunningJob(
+                job=job,
+                amount=_amount(job, machine) if holds_nodes else 0,
+                space=space,
+                start=start,
+                end_by=soon if has_ended else max(start + job.limit, soon),
+                expected_end=soon if has_ended else max(start + min(predict(job), job.limit), soon),
+            )
+        )
+    return sorted(holders, key=lambda holder: holder.end_by)
+
+
+def _amount(job: SlurmJob, machine: Machine) -> int:
+    return max(job.nodes if machine.unit == "nodes" else job.cpus, 1)
+
+
+def _space(job: SlurmJob, machine: Machine, buffers: Mapping[str, int]) -> int:
+    """Return the bytes that the job holds or needs of the planner's pool."""
+    if job.number in buffers:
+        return buffers[job.number]
+    return round(job.space) if machine.pool and (not job.pool or job.pool == machine.pool) else 0
+
+
+def sort_waiting(
+    cluster: Cluster, machine: Machine, settings: ScheduleSettings, kept: Mapping[str, float]
+) -> tuple[list[SlurmJob], list[PlannedJob]]:
+    """Return the waiting jobs that can be planned, in order of submission, and the others with the reason."""
+    waiting: list[SlurmJob] = []
+    others: list[PlannedJob] = []
+    for job in cluster.jobs:
+        if not job.is_waiting:
+            continue
+        if refusal := _find_refusal(job, cluster, machine, settings, kept):
+            others.append(_other(job, machine, *refusal))
+        else:
+            waiting.append(job)
+    return sorted(waiting, key=lambda job: (job.submit, int(job.number))), others
+
+
+def _other(job: SlurmJob, machine: Machine, because: Because, sentence: str) -> PlannedJob:
+    space = 0 if math.isnan(job.space) else round(job.space)
+    return PlannedJob(
+        job=job, amount=_amount(job, machine), space=space, start=math.nan, because=because, sentence=sentence
+    )
+
+
+def _find_refusal(
+    job: SlurmJob, cluster: Cluster, machine: Machine, settings: ScheduleSettings, kept: Mapping[str, float]
+) -> tuple[Because, str] | None:
+    """Return why the job cannot be planned, or None."""
+    if is_excluded(job, settings.exclude):
+        return Because.EXCLUDED, "The settings exclude its partition, user, account or QOS; Slurm alone decides."
+    if job.priority == 0:
+        return Because.HELD, f"It is held ({job.reason}); its owner or an administrator releases it."
+    is_ours = job.reason == "BeginTime" and job.eligible <= kept.get(job.number, 0.0) + _LATE
+    if job.reason not in _OPEN and not is_ours:
+        return Because.SLURM, f"Slurm lets it wait: {job.reason}."
+    if job.is_part:
+        return Because.SLURM, "It is part of a heterogeneous job; Slurm alone decides."
+    if math.isnan(job.space) and job.number not in cluster.buffers:
+        return Because.UNCLEAR, "The size of its burst buffer cannot be read; Slurm alone decides."
+    amount, space = _amount(job, machine), _space(job, machine, cluster.buffers)
+    if amount > machine.nodes:
+        return Because.TOO_LARGE, f"It needs {amount} {machine.unit}; Slurm can use {machine.nodes}."
+    if space > machine.space:
+        whole = f"all of pool {machine.pool} is {format_size(machine.space)}"
+        return Because.TOO_LARGE, f"It needs {format_size(space)}; {whole}."
+    return None
+
+
+def choose_depth(
+    waiting: Sequence[SlurmJob], now: float, settings: ScheduleSettings, kept: Collection[str]
+) -> tuple[list[SlurmJob], list[SlurmJob]]:
+    """Return the jobs to plan, and those beyond the depth: first the longest waiting, then by Slurm's priority.
+
+    A job that the planner keeps back is always planned, so that it is let go in time.
+    """
+    depth = settings.schedule.depth
+    if len(waiting) <= depth:
+        return list(waiting), []
+    late = now - settings.schedule.longest_wait
+    ranked = sorted(waiting, key=lambda job: (job.submit > late, job.number not in kept, -job.priority))
+    chosen = {job.number for job in ranked[:depth]}
+    return [job for job in waiting if job.number in chosen], [job for job in waiting if job.number not in chosen]
+
+
+def make_view(
+    cluster: Cluster,
+    machine: Machine,
+    waiting: Sequence[SlurmJob],
+    running: Sequence[RunningJob],
+    predict: Predict,
+) -> View:
+    """Return what a policy sees. Waiting jobs are the first rows, in order of submission."""
+    now, names = cluster.at, _Names()
+    jobs = np.zeros(len(waiting) + len(running), KNOWN_JOB)
+    for row, job in enumerate(waiting):
+        held = job.number in cluster.buffers
+        record = jobs[row]
+        _describe(record, job, names, _amount(job, machine), _space(job, machine, cluster.buffers))
+        record["held"], record["predicted"] = held, min(max(predict(job), 1.0), job.limit)
+    for row, holder in enumerate(running, len(waiting)):
+        record = jobs[row]
+        _describe(record, holder.job, names, holder.amount, holder.space)
+        record["start"], record["end_by"] = holder.start, holder.end_by
+        record["predicted"] = holder.expected_end - holder.start
+        record["expected_end"], record["space_until"] = holder.expected_end, holder.end_by
+    busy = int(jobs["nodes"][len(waiting) :].sum())
+    overview = np.zeros(1, MACHINE)
+    overview[0]["now"], overview[0]["nodes"], overview[0]["bytes"] = now, machine.free_nodes + busy, machine.space
+    overview[0]["free_nodes"], overview[0]["free_bytes"] = machine.free_nodes, machine.free_space
+    overview[0]["holding"] = int(jobs["held"].sum())
+    queue = np.arange(len(waiting))
+    by_walltime = queue[np.argsort(jobs["walltime"][: len(waiting)], kind="stable")]
+    return View(overview, jobs, queue, by_walltime, np.arange(len(waiting), len(jobs)))
+
+
+class _Names:
+    """Numbers for names, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, kind: str, name: str) -> int:
+        return self._numbers.setdefault((kind, name), len(self._numbers)) if name else -1
+
+
+def _describe(record: np.void, job: SlurmJob, names: _Names, amount: int, space: int) -> None:
+    record["id"], record["submit"], record["nodes"] = int(job.number), job.submit, amount
+    record["walltime"], record["bytes"] = max(job.limit, 1.0), space
+    record["user"], record["project"] = names.number("user", job.user), names.number("project", job.account)
+    record["tier"] = record["application"] = -1
+
+
+def explain(
+    cluster: Cluster,
+    machine: Machine,
+    jobs: Sequence[tuple[SlurmJob, float, bool]],
+    running: Sequence[RunningJob],
+    late: float,
+) -> list[PlannedJob]:
+    """Say why each job starts when it does. `jobs` are in the plan's order, with start and `may_stage`."""
+    now = cluster.at
+    blocker = next((job for job, start, _ in jobs if start > now), None)
+    left = _leave_out(machine, [job for job, start, _ in jobs if start <= now], cluster.buffers)
+    planned = []
+    for job, start, early in jobs:
+        amount, space = _amount(job, machine), _space(job, machine, cluster.buffers)
+        holds = job.number in cluster.buffers
+        because, sentence = _explain(left, job, amount, 0 if holds else space, start, now, blocker)
+        if because is Because.STARTS and holds and job.buffer != "staged-in":
+            because, sentence = Because.STAGES, "Its data is being staged in; it starts afterwards."
+        elif start > now:
+            sentence += _describe_start(start, now, running)
+        planned.append(
+            PlannedJob(
+                job=job,
+                amount=amount,
+                space=space,
+                start=start,
+                because=because,
+                sentence=sentence,
+                holds=holds,
+                may_stage=early or start <= now,
+                is_overdue=job.submit <= late,
+            )
+        )
+    return planned
+
+
+def _leave_out(machine: Machine, jobs: Sequence[SlurmJob], buffers: Mapping[str, int]) -> Machine:
+    """Return the machine with what is free after these jobs have started."""
+    nodes = sum(_amount(job, machine) for job in jobs)
+    space = sum(_space(job, machine, buffers) for job in jobs if job.number not in buffers)
+    return replace(
+        machine, free_nodes=max(machine.free_nodes - nodes, 0), free_space=max(machine.free_space - space, 0)
+    )
+
+
+def _explain(
+    machine: Machine, job: SlurmJob, amount: int, space: int, start: float, now: float, blocker: SlurmJob | None
+) -> tuple[Because, str]:
+    if start <= now:
+        return Because.STARTS, "Its nodes and its space are free: Slurm starts it next."
+    unit = machine.unit if amount != 1 else machine.unit.removesuffix("s")
+    nodes = f"{amount} {unit} ({machine.free_nodes} free)"
+    size = f"{format_size(space)} ({format_size(machine.free_space)} free)"
+    lacks_nodes, lacks_space = amount > machine.free_nodes, space > machine.free_space
+    if lacks_nodes and lacks_space:
+        return Because.BOTH, f"It waits for {nodes} and for {size}."
+    if lacks_nodes:
+        return Because.NODES, f"It waits for {nodes}."
+    if lacks_space:
+        return Because.SPACE, f"It waits for {size}."
+    first = f"job {blocker.name}" if blocker is not None and blocker.number != job.number else "jobs"
+    return Because.BEHIND, f"It would fit now, but would delay {first}, which the plan starts earlier."
+
+
+def _describe_start(start: float, now: float, running: Sequence[RunningJob]) -> str:
+    if math.isinf(start):
+        return " It has no planned start yet."
+    enders = [holder.job.name for holder in running if abs(holder.end_by - start) < 1.0]
+    if not enders:
+        return f" It starts in {format_duration(round(start - now))} at the latest, by the jobs that wait now."
+    who = f"job {enders[0]}" if len(enders) == 1 else plural(len(enders), "job")
+    return f" It starts in {format_duration(round(start - now))}, when {who} must have ended."

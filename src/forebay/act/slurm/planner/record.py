@@ -1,0 +1,132 @@
+"""What the planner leaves on disk: the plan as it is now, and a record of what happened and what it decided.
+
+The record is for `forebay replay`: one JSON document a line, the kind of line under `event`.
+"""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO
+
+from forebay.act.files import write_file
+from forebay.act.slurm.planner.plan import Plan, PlannedJob, RunningJob
+from forebay.act.slurm.planner.steering import Book
+from forebay.act.slurm.queue import OVER
+
+Line = Mapping[str, object]
+MOST_BYTES = 256 << 20
+"""The size at which a new file begins; the one before is kept."""
+States = Mapping[str, tuple[str, float, float]]
+"""Slurm's state, start and end of each job, by number."""
+
+
+class Record:
+    """Appends to the record, and remembers what it has: `known` jobs by number, with what was written of them last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, tuple[str, float]] = {}
+        self._machine: Line = {}
+
+    def write(self, plan: Plan, states: States, settings: Line) -> None:
+        """Append what is new: jobs that wait, their first plan, starts and ends; `settings` are the planner's."""
+        lines = [
+            *self._about_machine(plan, settings),
+            *self._about_waiting(plan),
+            *self._about_ends(plan, states),
+        ]
+        if lines:
+            _append(self._path, lines)
+
+    def _about_machine(self, plan: Plan, settings: Line) -> Iterable[Line]:
+        machine = plan.machine
+        about = {**settings, "unit": machine.unit, "nodes": machine.nodes, "pool": machine.pool, "space": machine.space}
+        if about != self._machine:
+            self._machine = about
+            yield {"event": "machine", "at": plan.at, **about}
+
+    def _about_waiting(self, plan: Plan) -> Iterable[Line]:
+        for planned in plan.planned:
+            number, job = planned.job.number, planned.job
+            state, start = self._known.get(number, ("", 0.0))
+            if not state:
+                yield {
+                    "event": "waits", "at": plan.at, "job": number, "submit": job.submit, "nodes": planned.amount,
+                    "walltime": job.limit, "bytes": planned.space, "user": job.user, "account": job.account,
+                    "partition": job.partition,
+                }  # fmt: skip
+            now = planned.start <= plan.at
+            if not state or (now and state == "waits"):
+                if math.isfinite(planned.start):
+                    yield {"event": "plans", "at": plan.at, "job": number, "start": max(planned.start, plan.at),
+                           "because": planned.because.value}  # fmt: skip
+                self._known[number] = ("due" if now else "waits", start)
+
+    def _about_ends(self, plan: Plan, jobs: States) -> Iterable[Line]:
+        for number in [number for number in self._known if number not in jobs]:
+            del self._known[number]  # Slurm has forgotten it
+        for number, (state, start, end) in jobs.items():
+            known = self._known.get(number)
+            if known is None:
+                continue
+            if known[0] in ("waits", "due") and state != "PENDING" and not math.isnan(start) and start <= plan.at:
+                yield {"event": "starts", "at": plan.at, "job": number, "start": start}
+                known = self._known[number] = ("runs", start)
+            if known[0] == "runs" and state.split()[0] in OVER and not math.isnan(end):
+                yield {"event": "ends", "at": plan.at, "job": number, "end": end, "state": state}
+                self._known[number] = ("over", start)
+
+
+def _append(path: Path, lines: Iterable[Line]) -> None:
+    if path.exists() and path.stat().st_size > MOST_BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))
+    with _open(path) as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _open(path: Path) -> IO[str]:
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return path.open("a", encoding="utf-8")
+
+
+def write_plan(path: Path, plan: Plan, book: Book, settings: Line) -> None:
+    """Write the plan as it is now, for the page and for `forebay schedule --show`."""
+    write_file(path, json.dumps(plan_document(plan, book, settings), separators=(",", ":")) + "\n", 0o644)
+
+
+def plan_document(plan: Plan, book: Book, settings: Line) -> dict[str, object]:
+    """Return the plan as JSON: seconds since 1970, bytes; null for what is unknown."""
+    machine = plan.machine
+    return {
+        "at": plan.at,
+        "written": time.time(),
+        **settings,
+        "machine": {
+            "unit": machine.unit, "nodes": machine.nodes, "free_nodes": machine.free_nodes, "pool": machine.pool,
+            "space": machine.space, "free_space": machine.free_space,
+        },
+        "running": [_running(holder) for holder in plan.running],
+        "planned": [_planned(planned, plan.at, book) for planned in plan.planned],
+        "others": [_planned(planned, plan.at, book) for planned in plan.others],
+    }  # fmt: skip
+
+
+def _running(holder: RunningJob) -> dict[str, object]:
+    job = holder.job
+    return {
+        "job": job.name, "user": job.user, "partition": job.partition, "state": job.state, "nodes": holder.amount,
+        "space": holder.space, "start": holder.start, "end_by": holder.end_by, "expected_end": holder.expected_end,
+    }  # fmt: skip
+
+
+def _planned(planned: PlannedJob, now: float, book: Book) -> dict[str, object]:
+    job, change = planned.job, book.get(planned.job.number)
+    return {
+        "job": job.name, "user": job.user, "partition": job.partition, "nodes": planned.amount, "space": planned.space,
+        "walltime": job.limit, "waited": max(now - job.submit, 0.0), "holds": planned.holds,
+        "start": planned.start if math.isfinite(planned.start) else None,
+        "because": planned.because.value, "sentence": planned.sentence, "overdue": planned.is_overdue,
+        "raised": change.raised if change else 0, "kept_until": change.kept if change and change.kept else None,
+    }  # fmt: skip

@@ -1,0 +1,204 @@
+"""The planner's loop: read Slurm, plan, steer, record; again after the interval.
+
+Nothing that it does in Slurm needs it afterwards: if it is killed at any moment, raised jobs stay raised, and what it
+kept back starts by itself when the lease ends. The book of changes is on disk before Slurm is asked.
+"""
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.act.command import CommandFailed
+from forebay.act.metrics import Metric, Sample
+from forebay.act.slurm.planner.cluster import SlurmCommands
+from forebay.act.slurm.planner.plan import Because, Plan, Planner, Predict
+from forebay.act.slurm.planner.record import Record, write_plan
+from forebay.act.slurm.planner.settings import ScheduleSettings
+from forebay.act.slurm.planner.steering import Book, read_book, steer, undo, write_book
+from forebay.decide.registry import find
+from forebay.model.errors import UserError, why
+from forebay.model.units import plural
+
+PLAN, RECORD, BOOK = "plan.json", "record.jsonl", "changes.json"
+_LONGEST_SHARE = 0.5  # of the time that cycles may take; a slow Slurm is asked less often
+
+Report = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened since the start, for the metrics."""
+
+    cycles: int = 0
+    failures: int = 0
+    updates: int = 0
+    complaints: int = 0
+    last: float = 0.0
+    seconds: float = 0.0
+    plan: Plan | None = None
+    kept: int = 0
+    raised: int = 0
+
+
+class PlannerService:
+    """Runs the planner until `end` is set. `report` gets one line whenever something changes for the administrator."""
+
+    def __init__(self, settings: ScheduleSettings, report: Report, predict: Predict | None = None) -> None:
+        self._settings, self._report = settings, report
+        schedule = settings.schedule
+        self._slurm = SlurmCommands(conf=settings.slurm.conf, timeout=settings.slurm.timeout)
+        self._planner = Planner(settings, find("schedule", schedule.policy), predict)
+        self._book_file = schedule.folder / BOOK
+        self._book: Book = read_book(self._book_file)
+        self._record = Record(schedule.folder / RECORD)
+        self._states: dict[str, tuple[str, float, float]] = {}
+        self._trouble = ""
+        self.counts = Counts()
+
+    @property
+    def plan_file(self) -> Path:
+        return self._settings.schedule.folder / PLAN
+
+    @property
+    def _about(self) -> dict[str, object]:
+        schedule = self._settings.schedule
+        return {"mode": schedule.mode, "policy": schedule.policy, "interval": schedule.interval}
+
+    def run(self, end: threading.Event) -> None:
+        """Plan until `end` is set; then give all jobs back what they had."""
+        with _lock_folder(self._settings.schedule.folder):
+            if self._settings.schedule.mode == "shadow":
+                self._try_release()  # what an earlier planner changed
+            while not end.is_set():
+                begin = time.monotonic()
+                self.run_cycle()
+                took = time.monotonic() - begin
+                end.wait(max(self._settings.schedule.interval - took, took * (1 / _LONGEST_SHARE - 1)))
+            self._try_release()
+
+    def _try_release(self) -> None:
+        try:
+            self.release()
+        except CommandFailed as error:
+            self._report(f"cannot give jobs back what they had: {error}; run: forebay schedule --config FILE --release")
+
+    def run_cycle(self) -> Plan | None:
+        """Read, plan, steer and record once. None if Slurm does not answer; nothing is changed then."""
+        begin = time.monotonic()
+        try:
+            plan = self.make_plan()
+            self._follow(plan)
+        except CommandFailed as error:
+            self.counts.failures += 1
+            self._tell(f"no new plan, as Slurm does not answer: {error}")
+            return None
+        except OSError as error:
+            self.counts.failures += 1
+            self._tell(f"{error.filename or self._settings.schedule.folder}: cannot record the plan: {why(error)}")
+            return None
+        self._tell("")
+        self.counts.cycles += 1
+        self.counts.last, self.counts.seconds, self.counts.plan = plan.at, time.monotonic() - begin, plan
+        return plan
+
+    def make_plan(self) -> Plan:
+        """Read Slurm and plan; change nothing."""
+        cluster = self._slurm.read(time.time(), self._settings.exclude.partitions)
+        self._states = {job.number: (job.state, job.start, job.end) for job in cluster.jobs}
+        return self._planner.plan(cluster, {change.number: change.kept for change in self._book.values()})
+
+    def _follow(self, plan: Plan) -> None:
+        """Steer Slurm, unless in shadow mode, and record what was planned and what happened."""
+        book, commands = steer(plan, self._book, self._settings.steering)
+        if self._settings.schedule.mode == "steer":
+            self._carry_out(book, commands)
+        write_plan(self.plan_file, plan, book, self._about)
+        self._record.write(plan, self._states, self._about)
+        self.counts.kept = sum(change.kept > 0 for change in book.values())
+        self.counts.raised = sum(change.raised > 0 for change in book.values())
+
+    def _carry_out(self, book: Book, commands: list[str]) -> None:
+        if book != self._book:
+            write_book(self._book_file, {**self._book, **book})  # until Slurm has agreed, either may hold
+        complaints = self._slurm.update(commands)
+        self._book = book
+        write_book(self._book_file, book)
+        self.counts.updates += len(commands)
+        self.counts.complaints += len(complaints)
+
+    def release(self) -> int:
+        """Give all jobs back what they had; return their number."""
+        count = len(self._book)
+        if count:
+            self._slurm.update(undo(self._book))
+            self._book = {}
+            write_book(self._book_file, {})
+        return count
+
+    def _tell(self, trouble: str) -> None:
+        """Report a trouble when it begins, and its end."""
+        if trouble and not self._trouble:
+            self._report(trouble)
+        elif self._trouble and not trouble:
+            self._report("Slurm answers again")
+        self._trouble = trouble
+
+    def metrics(self) -> Iterator[Sample]:
+        """Return the planner's metrics as they are now."""
+        counts = self.counts
+        yield _CYCLES.number(counts.cycles)
+        yield _FAILURES.number(counts.failures)
+        yield _UPDATES.number(counts.updates)
+        yield _COMPLAINTS.number(counts.complaints)
+        yield _LAST.number(counts.last)
+        yield _SECONDS.number(counts.seconds)
+        yield _STEERS.number(self._settings.schedule.mode == "steer")
+        yield _KEPT.number(counts.kept)
+        yield _RAISED.number(counts.raised)
+        plan = counts.plan
+        if plan is None:
+            return
+        waits = [plan.at - planned.job.submit for planned in plan.planned]
+        yield _LONGEST.number(max(waits, default=0.0))
+        reasons = [planned.because for planned in (*plan.planned, *plan.others)]
+        yield from _WAITING.counts({str(code): reasons.count(code) for code in set(reasons)}, map(str, Because))
+        machine = plan.machine
+        for name, value in (("nodes", machine.free_nodes), ("bytes", machine.free_space)):
+            yield _FREE.number(value, name)
+
+
+_NAME = "forebay_schedule"
+_CYCLES = Metric(f"{_NAME}_cycles", "Plans made.", kind="counter")
+_FAILURES = Metric(f"{_NAME}_failures", "Plans that were not made because Slurm did not answer.", kind="counter")
+_UPDATES = Metric(f"{_NAME}_updates", "Changes of jobs that Slurm was asked for.", kind="counter")
+_COMPLAINTS = Metric(f"{_NAME}_complaints", "Changes of jobs that Slurm refused.", kind="counter")
+_LAST = Metric(f"{_NAME}_last_plan_time_seconds", "When the last plan was made, in seconds since 1970.")
+_SECONDS = Metric(f"{_NAME}_cycle_seconds", "How long the last plan took, with Slurm's commands.")
+_STEERS = Metric(f"{_NAME}_steers", "1 if the planner steers Slurm, 0 in shadow mode.")
+_KEPT = Metric(f"{_NAME}_kept_jobs", "Jobs that are kept back.")
+_RAISED = Metric(f"{_NAME}_raised_jobs", "Jobs with a raised priority.")
+_LONGEST = Metric(f"{_NAME}_longest_wait_seconds", "How long the planned job that was submitted first has waited.")
+_WAITING = Metric(f"{_NAME}_waiting_jobs", "Waiting jobs by the reason in the plan.", ("because",))
+_FREE = Metric(f"{_NAME}_free", "Free nodes and burst-buffer bytes.", ("resource",))
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Let only one planner use the folder; the lock ends with the process."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder}: another planner uses this folder; end it, or set schedule.folder") from None
+        yield
+
+
+def describe_plan(plan: Plan) -> str:
+    """Summarise the plan in one line."""
+    due = sum(planned.start <= plan.at for planned in plan.planned)
+    return f"{plural(len(plan.planned), 'job')} planned, {due} start now, {len(plan.others)} others wait"

@@ -1,0 +1,143 @@
+"""What is changed in Slurm: priorities are only raised, and what is kept back is free again without the planner."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from forebay.act.slurm.planner.plan import Plan
+from forebay.act.slurm.planner.settings import Steering
+from forebay.act.slurm.planner.steering import (
+    HIGHEST,
+    Book,
+    Change,
+    order_priorities,
+    read_book,
+    steer,
+    undo,
+    write_book,
+)  # fmt: skip
+from forebay.model.errors import BadInput
+from support.slurm_planner import GB, NOW, TOP, cluster, job, plan_of, running
+
+RULES = Steering(ahead=10.0, lease=30.0)
+
+
+def crowded(**last: object) -> Plan:
+    """One job starts, the next three wait for space."""
+    waiting = [job(k, space=60.0 * GB, limit=60.0 * k) for k in range(3, 6)]
+    return plan_of(cluster(running(1, space=50.0 * GB), job(2, limit=10.0), *waiting, job(6, space=40.0 * GB, **last)))
+
+
+def test_priorities_fall_along_the_plan_and_no_job_gets_less_than_it_had() -> None:
+    plan = plan_of(cluster(running(1, nodes=4), *(job(k, limit=600.0 / k) for k in range(2, 9))))
+    nices = order_priorities(plan.planned, {})
+    after = [planned.job.priority - nices[planned.job.number] for planned in plan.planned]
+    assert after == sorted(set(after), reverse=True)
+    assert all(nice <= 0 for nice in nices.values())
+
+
+@given(some.lists(some.tuples(some.integers(1, 50), some.integers(0, 20)), max_size=12))
+def test_any_priorities_are_brought_into_the_order_of_the_plan(rows: list[tuple[int, int]]) -> None:
+    jobs = [job(k, priority=priority + raised, nice=7 - raised) for k, (priority, raised) in enumerate(rows)]
+    book = {each.number: Change(number=each.number, own_nice=7, nice=each.nice) for each in jobs}
+    plan = plan_of(cluster(*jobs))
+    nices = order_priorities(plan.planned, book)
+    after = [planned.job.priority + planned.job.nice - nices[planned.job.number] for planned in plan.planned]
+    assert after == sorted(set(after), reverse=True)
+    assert all(nice <= 7 for nice in nices.values())
+
+
+def test_no_priority_reaches_the_end_of_slurms_numbers() -> None:
+    jobs = [job(k, priority=HIGHEST - 3 + k % 2, limit=600.0 / k) for k in range(1, 20)]
+    plan = plan_of(cluster(running(100, nodes=4), *jobs))
+    nices = order_priorities(plan.planned, {})
+    assert all(planned.job.priority - nices[planned.job.number] <= HIGHEST for planned in plan.planned)
+
+
+def test_jobs_that_would_take_space_of_others_are_kept_back_for_a_while_but_not_the_next_one() -> None:
+    plan = crowded(limit=6000.0)
+    book, commands = steer(plan, {}, RULES)
+    kept = {number for number, change in book.items() if change.kept}
+    later = [planned.job.number for planned in plan.planned if planned.start > NOW]
+    assert kept == set(later[1:]) and all(book[number].kept == NOW + 30 for number in kept)
+    assert sorted(re.findall(r"JobId=(\d+) .*StartTime=now\+30", "\n".join(commands))) == sorted(kept)
+
+
+def test_what_slurm_has_already_is_not_asked_for_again() -> None:
+    plan = crowded()
+    book, commands = steer(plan, {}, RULES)
+    assert commands and steer(apply(plan, book), book, RULES) == (book, [])
+
+
+def test_a_lease_is_renewed_in_its_second_half() -> None:
+    plan = crowded()
+    book, _ = steer(plan, {}, RULES)
+    later = replace(apply(plan, book), at=NOW + 20)
+    again, commands = steer(later, book, RULES)
+    assert {change.kept for change in again.values() if change.kept} == {NOW + 50}
+    assert all("StartTime=now+30" in command and "Nice" not in command for command in commands)
+
+
+def test_a_job_is_let_go_as_soon_as_the_plan_starts_it() -> None:
+    waits = job(2, space=60.0 * GB, reason="BeginTime", eligible=NOW + 20)
+    book = {"2": Change(number="2", own_nice=0, nice=0, kept=NOW + 20)}
+    plan = plan_of(cluster(waits), kept={"2": NOW + 20})
+    assert steer(plan, book, RULES) == ({}, ["update JobId=2 StartTime=now"])
+
+
+def test_an_overdue_job_is_never_kept_back() -> None:
+    plan = crowded(limit=6000.0)
+    overdue = replace(plan, planned=tuple(replace(planned, is_overdue=True) for planned in plan.planned))
+    book, _ = steer(overdue, {}, RULES)
+    assert not any(change.kept for change in book.values())
+
+
+def test_most_limits_how_many_are_kept_back() -> None:
+    book, _ = steer(crowded(), {}, Steering(lease=30.0, most=1))
+    assert sum(change.kept > 0 for change in book.values()) == 1
+
+
+def test_a_nice_value_that_the_user_sets_is_the_jobs_own() -> None:
+    book = {"2": Change(number="2", own_nice=0, nice=-40)}
+    plan = plan_of(cluster(job(2, nice=100, priority=TOP - 102)))
+    assert steer(plan, book, RULES)[0] == {}
+
+
+def test_a_change_that_slurm_did_not_make_is_asked_for_again() -> None:
+    plan = crowded()
+    book, commands = steer(plan, {}, RULES)
+    assert steer(plan, book, RULES)[1] == commands
+
+
+def test_all_is_undone() -> None:
+    book = {
+        "2": Change(number="2", own_nice=5, nice=-40, kept=NOW + 5),
+        "3": Change(number="3", own_nice=0, nice=-1),
+    }
+    assert undo(book) == ["update JobId=2 Nice=5 StartTime=now", "update JobId=3 Nice=0"]
+
+
+def test_the_book_comes_back_from_its_file_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    book: Book = {"2": Change(number="2", own_nice=5, nice=-40, kept=NOW + 5)}
+    write_book(tmp_path / "changes.json", book)
+    assert read_book(tmp_path / "changes.json") == book
+    assert read_book(tmp_path / "none.json") == {}
+    (tmp_path / "changes.json").write_text('{"job": "2"')
+    with pytest.raises(BadInput, match="is damaged; delete it"):
+        read_book(tmp_path / "changes.json")
+
+
+def apply(plan: Plan, book: Book) -> Plan:
+    """The plan as it would be if Slurm had made the changes."""
+    planned = []
+    for each in plan.planned:
+        if change := book.get(each.job.number):
+            priority = each.job.priority + each.job.nice - change.nice
+            waits = {"reason": "BeginTime", "eligible": change.kept} if change.kept else {}
+            each = replace(each, job=replace(each.job, nice=change.nice, priority=priority, **waits))  # type: ignore[arg-type]
+        planned.append(each)
+    return replace(plan, planned=tuple(planned))
