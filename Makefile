@@ -70,7 +70,7 @@ benchmarks: .venv/dev
 # What some tests start, where it can be installed; where it can't, they are skipped and say so.
 DEBIAN := postgresql fio fuse3 ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common attr \
 	btrfs-progs xfsprogs e2fsprogs lvm2 nvme-cli nbdkit libnbd-bin qemu-system-x86 \
-	slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl prometheus
+	mpich libmpich-dev slurm-wlm munge lua5.1 lua-socket lua-cjson chromium openssl prometheus
 .venv/debian: Makefile
 	@mkdir -p .venv
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \

@@ -85,7 +85,7 @@ def simpy_run(layer: Forwarding, work: Workload) -> float:
     """Requests of one part each; an I/O node and a server are resources, and so are the messages in flight."""
     env = simpy.Environment()
     entrances = [simpy.Resource(env) for _ in range(layer.nodes)]
-    flights = [simpy.Resource(env, layer.in_flight) for _ in range(layer.nodes)]
+    flights = [simpy.Resource(env, layer.in_flight or 1) for _ in range(layer.nodes)]
     servers = [simpy.Resource(env) for _ in range(layer.servers)]
     last: list[tuple[int, int]] = [(-1, -1)] * layer.servers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +114,67 @@ def _backfill(machine: Machine, order: Sequence[int], *, nodes_only: bool = Fals
     return chosen
 
 
+def make_conservative_bb() -> Choice:
+    reserved: dict[int, float] = {}
+
+    def conservative_bb(machine: Machine) -> list[int]:
+        """Each job in turn gives up its reservation and takes the earliest one that all others leave."""
+        for job in set(reserved) - set(machine.queue):
+            del reserved[job]
+        for job in machine.queue:
+            reserved.pop(job, None)
+            others = [machine.booking(other, start) for other, start in reserved.items()]
+            reserved[job] = machine.earliest(job, machine.bookings() + others)
+        return [job for job in machine.queue if reserved[job] == machine.now]
+
+    return conservative_bb
+
+
+def window(machine: Machine) -> list[int]:
+    if not machine.queue:
+        return []
+    taken, chosen = machine.bookings(), []
+    head, *others = machine.queue[:10]
+    starts = machine.earliest(head, taken)
+    taken.append(machine.booking(head, starts))
+    chosen += [head] if starts == machine.now else []
+    best, most = tuple[int, ...](), 0.0
+    for size in range(len(others), 0, -1):
+        for subset in combinations(others, size):
+            rows = machine.rows[list(subset)]
+            filled = rows["nodes"].sum() / machine.nodes + rows["bytes"].sum() / machine.space
+            if (filled > most or (filled == most and subset < best)) and fit_together(machine, subset, taken):
+                best, most = subset, filled
+    chosen += best
+    taken += [machine.booking(job, machine.now) for job in best]
+    waits = starts > machine.now
+    for job in [job for job in machine.queue if job != head and job not in best]:
+        if machine.fits_now(job, taken):
+            chosen.append(job)
+            taken.append(machine.booking(job, machine.now))
+        elif not waits:
+            waits = True
+            taken.append(machine.booking(job, machine.earliest(job, taken)))
+    return chosen
+
+
+def fit_together(machine: Machine, subset: Sequence[int], taken: Sequence[Booking]) -> bool:
+    taken = list(taken)
+    for job in subset:
+        if not machine.fits_now(job, taken):
+            return False
+        taken.append(machine.booking(job, machine.now))
+    return True
+
+
 CHOICES: dict[str, Callable[[], Choice]] = {
     "fcfs": lambda: fcfs,
     "filler": lambda: filler,
     "easy": lambda: easy,
     "fcfs-bb": lambda: fcfs_bb,
     "sjf-bb": lambda: sjf_bb,
+    "conservative-bb": make_conservative_bb,
+    "window": lambda: window,
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from forebay.act.filesystems.filesystem import Command, FileSystem, LayoutRefused, exclude_targets, numbered_targets
 from forebay.act.filesystems.load import Load, add_loads
@@ -23,6 +23,7 @@ from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, TO_THE_END, Layout, Target
 
 SEEN_RUNS = 200  # the newest runs of an application; a policy sees no others
+_TRIES = 3  # decisions until one can be applied
 _MOST_LISTED = 10  # excluded targets that a note lists
 
 
@@ -180,6 +181,29 @@ def check_usable(targets: Sequence[Target], name: str) -> None:
         raise BadInput(name, f"no usable target: {'; '.join(_exclusion_notes(targets)) or 'it has no targets'}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """What stays the same when a decision is made again."""
+
+    request: JobRequest
+    policy: Policy
+    files: FileSystem
+    loads: Sequence[Load]
+    apply_to: Path | None
+    shadow: bool
+    pools: Sequence[Pool]
+
+    @property
+    def is_recorded(self) -> bool:
+        return bool(self.request.job or self.apply_to or self.shadow)
+
+
+class _Decision(NamedTuple):
+    advice: Advice
+    targets: Sequence[Target]  # those of the layout's pool
+    row: int  # in the history; 0 if it is not recorded
+
+
 def advise(
     store: Store,
     request: JobRequest,
@@ -192,8 +216,6 @@ def advise(
     shadow: bool = False,
     pool: str = "",
     pools: Sequence[Pool] = (),
-    features: Features | None = None,
-    more_tries: int = 2,
 ) -> Advice:
     """Decide, and lease the targets to the job in the same transaction, so that no other job can take them.
 
@@ -201,68 +223,78 @@ def advise(
     file shows that a target is drained or full, decide again without that target; if the file system refuses
     components, decide again without them. With `shadow`, only decide and record. Without a job, `apply_to` and
     `shadow`, record nothing. The layout names `pool`, to which `targets` belong, or one of `pools`, or else keeps that
-    of the folder. `features` are the file system's, if they are known already.
+    of the folder.
     """
-    if features is None:
-        features = _read_features(policy, files, None if shadow else apply_to)
-    is_question = not (request.job or apply_to or shadow)
-    with store.reading() if is_question else store.writing() as connection:
-        past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
-        choice = _choose_pool(pools, pool or features.pool, policy, targets, request, past)
-        if choice.name:
-            pool = choice.name
-            members = next(each.targets for each in pools if each.name == pool)
-            outside = {t.index: f"not in pool {pool}" for t in targets if t.index not in members}
-            targets = exclude_targets(targets, outside)
-        view = build_view(connection, request, past, files.max_count, targets, loads, features)
-        striping, notes = _free_first_target(view, policy.decide(view))
-        fitted = files.fit(replace(striping.layout, pool=pool or striping.layout.pool))
-        advice = Advice(
-            request=request,
-            policy=policy.name,
-            striping=striping,
-            layout=fitted.layout,
-            notes=(*((choice.because,) if choice.because else ()), *notes, *fitted.notes, *_exclusion_notes(targets)),
-            command=files.set_command(fitted.layout, apply_to or Path("DIR")),
-            outcome="shadow" if shadow else "advised",
-            partial_runs=sum(run.partial for run in past),
-        )
-        if not is_question:
-            layout, outcome = fitted.layout, advice.outcome
-            where = {"applied_to": str(apply_to) if apply_to else None, "filesystem": request.filesystem}
-            where |= {"components": json.dumps(list_components(layout)) if layout.before else None}
-            where |= {"pool": layout.pool or None}
-            stripes = layout.count, layout.size, layout.start
-            row = request.decision_row(policy.name, striping.phase, stripes, striping.reason, outcome, **where)
-            decision = record_decision(connection, row)
-        if request.job and not shadow:
-            times = {"until": request.until, "now": request.now}
-            take_targets(connection, request.system, request.job, striping.targets, **times)
-    if apply_to is None or shadow:
-        return advice
-    try:
-        applied = files.apply(fitted.layout, apply_to, targets)
-    except (UserError, KeyboardInterrupt) as error:
+    case = _Case(
+        request=request, policy=policy, files=files, loads=loads, apply_to=apply_to, shadow=shadow, pools=pools
+    )
+    features = _read_features(policy, files, None if shadow else apply_to)
+    for tries_left in reversed(range(_TRIES)):
+        with store.writing() if case.is_recorded else store.reading() as connection:
+            advice, targets, row = _decide(connection, case, targets, pool, features)
+        if apply_to is None or shadow:
+            return advice
+        pool = advice.layout.pool
+        try:
+            applied = files.apply(advice.layout, apply_to, targets)
+        except (UserError, KeyboardInterrupt) as error:
+            with store.writing() as connection:
+                set_outcome(connection, row, "refused")
+                if request.job:
+                    release_targets(connection, request.job, request.system)
+            if not tries_left or not isinstance(error, LayoutRefused):
+                raise
+            targets = exclude_targets(targets, dict.fromkeys(error.lost, "accepts no new file"))
+            if not (error.lost or advice.layout.before) or not any(t.usable for t in targets):
+                raise
+            if not error.lost:
+                on_mdt = not advice.layout.before[0].count
+                features = features.without(f"the file system refused it ({error})", progressive=on_mdt)
+            continue
         with store.writing() as connection:
-            set_outcome(connection, decision, "refused")
-            if request.job:
-                release_targets(connection, request.job, request.system)
-        lost = error.lost if isinstance(error, LayoutRefused) else ()
-        remaining = exclude_targets(targets, dict.fromkeys(lost, "accepts no new file"))
-        refused_components = isinstance(error, LayoutRefused) and not lost and bool(fitted.layout.before)
-        if not more_tries or not (lost or refused_components) or not any(t.usable for t in remaining):
-            raise
-        if refused_components:
-            on_mdt = not fitted.layout.before[0].count
-            features = features.without(f"the file system refused it ({error})", progressive=on_mdt)
-    else:
-        with store.writing() as connection:
-            set_outcome(connection, decision, "applied")
+            set_outcome(connection, row, "applied")
         return replace(advice, outcome="applied", undo=applied.undo)
-    return advise(
-        store, request, policy, files, remaining, loads,
-        apply_to=apply_to, pool=pool, features=features, more_tries=more_tries - 1,
-    )  # fmt: skip
+    raise AssertionError("the last try returns or raises")
+
+
+def _decide(connection: Connection, case: _Case, targets: Sequence[Target], pool: str, features: Features) -> _Decision:
+    """Ask the policy, adapt its layout to the file system, record it, and lease the targets to the job."""
+    request, policy, files = case.request, case.policy, case.files
+    past = list_past_runs(connection, request.app, SEEN_RUNS, request.filesystem)
+    choice = _choose_pool(case.pools, pool or features.pool, policy, targets, request, past)
+    if choice.name:
+        members = next(each.targets for each in case.pools if each.name == choice.name)
+        outside = {t.index: f"not in pool {choice.name}" for t in targets if t.index not in members}
+        targets = exclude_targets(targets, outside)
+    view = build_view(connection, request, past, files.max_count, targets, case.loads, features)
+    striping, notes = _free_first_target(view, policy.decide(view))
+    fitted = files.fit(replace(striping.layout, pool=choice.name or pool or striping.layout.pool))
+    advice = Advice(
+        request=request,
+        policy=policy.name,
+        striping=striping,
+        layout=fitted.layout,
+        notes=(*((choice.because,) if choice.because else ()), *notes, *fitted.notes, *_exclusion_notes(targets)),
+        command=files.set_command(fitted.layout, case.apply_to or Path("DIR")),
+        outcome="shadow" if case.shadow else "advised",
+        partial_runs=sum(run.partial for run in past),
+    )
+    row = _record(connection, advice, case.apply_to) if case.is_recorded else 0
+    if request.job and not case.shadow:
+        times = {"until": request.until, "now": request.now}
+        take_targets(connection, request.system, request.job, striping.targets, **times)
+    return _Decision(advice, targets, row)
+
+
+def _record(connection: Connection, advice: Advice, apply_to: Path | None) -> int:
+    """Record a decision in the history. Return its row."""
+    request, layout, striping = advice.request, advice.layout, advice.striping
+    where = {"applied_to": str(apply_to) if apply_to else None, "filesystem": request.filesystem}
+    where |= {"components": json.dumps(list_components(layout)) if layout.before else None}
+    where |= {"pool": layout.pool or None}
+    stripes = layout.count, layout.size, layout.start
+    row = request.decision_row(advice.policy, striping.phase, stripes, striping.reason, advice.outcome, **where)
+    return record_decision(connection, row)
 
 
 def _choose_pool(

@@ -7,6 +7,8 @@ KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 64 * KIB
 """Stripe sizes are multiples of this, on Lustre and BeeGFS."""
 DEFAULT_SIZE = MIB
+MOST_PIECE = 256 * KIB
+"""The most bytes of several stripes that an I/O node sends to a server as one piece of a request."""
 MOST_SIZE = (4 << 30) - GRAIN
 ANY = -1
 """As the first target: the file system chooses it."""

@@ -74,7 +74,13 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
-_OPTIONS = {"allocate": "--allocate", "place": "--place", "order": "--scheduler", "tune": "--tuner"}
+_OPTIONS = {
+    "allocate": "--allocate",
+    "place": "--place",
+    "order": "--scheduler",
+    "tune": "--tuner",
+    "schedule": "--schedule",
+}
 
 
 def policy_list(kind: Kind, text: str | None, *, also: Sequence[str] = ()) -> list[str]:

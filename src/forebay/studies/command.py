@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 from forebay.show.options import Json, Workers
 
@@ -66,11 +66,15 @@ class StudyCommand:
                 if value != parameter.default:
                     yield _option_name(parameter) if value else _option_name(parameter).replace("--", "--no-")
             elif value is not None:
+                option = _option_name(parameter)
                 for each in value if isinstance(value, list | tuple) else [value]:
-                    yield from (_option_name(parameter), _spell_value(each))
+                    yield from (*filter(None, [option]), _spell_value(each))
 
 
 def _option_name(parameter: inspect.Parameter) -> str:
+    """The name as users type it; "" for an argument, which has none."""
+    if any(isinstance(about, ArgumentInfo) for about in get_args(parameter.annotation)):
+        return ""
     [declared] = [about.default for about in get_args(parameter.annotation) if isinstance(about, OptionInfo)]
     return declared if isinstance(declared, str) else f"--{parameter.name.replace('_', '-')}"
 

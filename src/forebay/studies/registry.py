@@ -3,6 +3,7 @@
 from forebay.studies.burst_buffer.command import BURST_BUFFER
 from forebay.studies.exascale.command import EXASCALE
 from forebay.studies.io_resources.command import IO_NODES, OSTS, ROBUSTNESS
+from forebay.studies.jobs.command import JOBS
 from forebay.studies.request_windows.command import REQUEST_WINDOWS
 from forebay.studies.striping.command import STRIPING
 
@@ -14,4 +15,5 @@ STUDIES = (
     STRIPING,
     REQUEST_WINDOWS,
     EXASCALE,
+    JOBS,
 )

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.striping import (
-    MOST,
     Piece,
     file_offset,
     file_size,
@@ -16,7 +15,7 @@ from forebay.act.forward.striping import (
     shares,
     sort_parts,
 )
-from forebay.model.layout import ANY, GRAIN, Layout
+from forebay.model.layout import ANY, GRAIN, MOST_PIECE, Layout
 
 
 def server_of(layout: Layout, servers: int, offset: int) -> int:
@@ -67,7 +66,7 @@ def test_neighbours_on_a_server_are_one_piece_up_to_a_limit(
     assert [piece.at for piece in found] == sorted(piece.at for piece in found)
     for piece in found:
         assert sum(part for _, part in piece.cuts) in (0, piece.length)
-        assert not piece.cuts or (piece.length <= MOST and piece.cuts[0][0] == piece.at)
+        assert not piece.cuts or (piece.length <= MOST_PIECE and piece.cuts[0][0] == piece.at)
     by_server: dict[int, list[Piece]] = {}
     for piece in found:
         by_server.setdefault(piece.server, []).append(piece)
@@ -75,7 +74,7 @@ def test_neighbours_on_a_server_are_one_piece_up_to_a_limit(
         for one, other in pairwise(own):
             assert one.offset + one.length == other.offset
             first = other.cuts[0][1] if other.cuts else other.length
-            assert one.length + first > MOST
+            assert one.length + first > MOST_PIECE
 
 
 @given(layouts(), OFFSETS)

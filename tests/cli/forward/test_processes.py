@@ -74,7 +74,9 @@ def test_an_io_nodes_mistakes_are_one_line(forebay: Forebay, key: str, words: tu
     ("words", "reason"),
     [
         (("--values", ""), "window: needs one or more distinct values"),
-        (("--values", "1us"), "window must be from"),
+        (("--values", "1us"), "window must be 0 or at least 10000, not 1000"),
+        (("--parameter", "quantum"), "--values: is required to tune quantum"),
+        (("--most-loss", "0"), "most_loss must be above 0"),
         (("--parameter", "size", "--values", "1,2"), "unknown parameter 'size'"),
         (("--tuner", "ucbb"), "did you mean 'ucb'?"),
         (("--every", "0 s"), "--every: must be between"),

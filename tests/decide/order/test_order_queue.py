@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from forebay.decide.order.queue import (
     HEAVIEST,
+    IN_FLIGHT,
+    IN_FLIGHT_WITH_WINDOWS,
     LONGEST_WINDOW,
     arrive,
     complete,
@@ -142,7 +144,7 @@ def test_no_more_messages_are_in_flight_than_allowed_and_nobody_is_to_ask_before
         ({"slots": 1 << 40}, "slots: must be"),
         ({"in_flight": 0}, "in_flight: must be"),
         ({"node": -1}, "node: must be"),
-        ({"window": 0}, "window: must be"),
+        ({"window": -1}, "window: must be"),
         ({"window": LONGEST_WINDOW + 1}, "window: must be"),
         ({"quantum": 0}, "quantum: must be"),
         ({"aggregate": -1}, "aggregate: must be"),
@@ -166,7 +168,23 @@ def test_options_are_settings_of_the_queue() -> None:
     assert new_queue("twins:window=500000", servers=2)[WINDOW] == 500_000
     assert new_queue("twins:window=500000", servers=2, window=7)[WINDOW] == 7
     with pytest.raises(BadInput, match="window: must be"):
-        new_queue("twins:window=0", servers=2)
+        new_queue("twins:window=-1", servers=2)
+
+
+def test_the_limit_of_messages_follows_from_the_scheduler_unless_it_is_given() -> None:
+    q = new_queue("fifo", servers=2, in_flight=None)
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT
+    use(q, "twins")
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT_WITH_WINDOWS
+    set_window(q, 0)
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT
+    set_window(q, 100)
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT_WITH_WINDOWS
+    use(q, "hbrr")
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT
+    given = new_queue("twins", servers=2, in_flight=7)
+    set_window(given, 0)
+    assert given[MOST_IN_FLIGHT] == 7
 
 
 def test_another_scheduler_by_name_brings_its_options_and_leaves_the_others() -> None:
@@ -181,8 +199,8 @@ def test_another_scheduler_by_name_brings_its_options_and_leaves_the_others() ->
 
 def test_what_can_not_be_is_moved_to_the_nearest_in_kernels() -> None:
     q = new_queue("wfq", servers=2)
-    set_window(q, 0)
-    assert q[WINDOW] == 1
+    set_window(q, -1)
+    assert q[WINDOW] == 0
     set_window(q, 2**62)
     assert q[WINDOW] == LONGEST_WINDOW
     set_scheduler(q, 99)

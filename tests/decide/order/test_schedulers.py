@@ -188,6 +188,18 @@ def test_twins_without_waiting_serves_the_next_server_that_has_requests() -> Non
     assert sent(q, server_of, now=250) == [2, 3, 0, 1]
 
 
+@pytest.mark.parametrize("scheduler", ["twins", "twins-work-conserving"])
+def test_twins_without_windows_sends_in_the_order_of_arrival(scheduler: str) -> None:
+    q = new_queue(f"{scheduler}:window=0", servers=4)
+    fill(q, server=[1, 3, 1, 2])
+    assert sent(q, server_of, now=250) == [1, 3, 1, 2]
+    fill(q, server=[0, 3])
+    set_window(q, 100)
+    assert sent(q, server_of, many=1, now=300) == [3]
+    set_window(q, 0)
+    assert sent(q, server_of, now=301) == [0]
+
+
 @given(now=st.integers(0, 2**62), window=st.integers(1, 10**10), servers=st.integers(1, 9))
 def test_nodes_whose_clocks_agree_are_on_different_servers(now: int, window: int, servers: int) -> None:
     on = []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from forebay.decide.policy import tuner
 from forebay.decide.tune.bandit import STEPS, counts, means
 from forebay.decide.tune.council import PATIENCE, Council, Decided, Report, Value, decide, new_council
+from forebay.decide.tune.loss_limit import MOST_LOSS
 from forebay.decide.tune.tuners import TUNERS
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.observation import Observation
@@ -86,6 +87,28 @@ def test_any_parameter_with_a_few_values_is_learned(parameter: str, values: tupl
     assert of.ordered == (parameter != "scheduler")
     _, taken = run(of, lambda value, _: 2e8 if value == best else 1.5e8, 120)
     assert taken[-40:].count(best) > 30
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=5), st.integers(0, 99))
+def test_learning_costs_little_compared_with_no_windows(worth: list[float], seed: int) -> None:
+    of = new_council("window", (0, *WINDOWS[: len(worth)]))
+    earns = dict(zip(of.values, (1.0, *worth), strict=True))
+    chance, value, earned = seed_state(seed), None, []
+    for _ in range(300):
+        earned.append(1.0 if value is None else earns[value])
+        of, decided = decide(of, [report("a", value, bandwidth=1e8 * earned[-1])], chance)
+        value = decided.value
+    assert np.all(np.cumsum(earned) >= (1 - MOST_LOSS) * np.arange(1, 301) - 1e-6)
+    if max(worth) > 1.2:
+        assert earned[-50:].count(max(worth)) > 25
+
+
+def test_without_the_plain_value_nothing_limits_what_learning_costs() -> None:
+    worth = {window: 1e8 / (1 + k) for k, window in enumerate(WINDOWS)}
+    _, values = run(new_council("window", WINDOWS), lambda value, _: worth.get(value, 1e8), 20)
+    assert set(values) == set(WINDOWS)
+    _, values = run(new_council("window", (0, *WINDOWS)), lambda value, _: worth.get(value, 1e8), 20)
+    assert set(values) == {0}
 
 
 def test_what_is_best_is_learned_for_each_situation_apart() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.decide.tune.bandit import STEPS, counts, means, squares
 from forebay.decide.tune.council import VERSION, Council, Report, as_json, decide, from_json, new_council
 from forebay.model.errors import BadInput
 from forebay.model.observation import Observation
@@ -46,6 +47,19 @@ def test_another_tuner_can_go_on_from_it() -> None:
     assert as_json(again) == document
 
 
+def test_what_is_known_of_fewer_values_stays_when_values_are_added() -> None:
+    before = learned()
+    again = from_json(new_council("window", (0, 1, 2, 3, 4), limit=8), as_json(before), "state.json")
+    assert again.value == before.value
+    assert list(again.known) == list(before.known)
+    for situation, stack in before.known.items():
+        for old, new in zip(stack, again.known[situation], strict=True):
+            assert new[STEPS] == old[STEPS]
+            for block in (counts, means, squares):
+                assert np.array_equal(block(new)[[1, 2, 4]], block(old))
+                assert not block(new)[[0, 3]].any()
+
+
 def test_a_smaller_memory_keeps_the_latest() -> None:
     council = learned()
     again = from_json(new_council("window", VALUES, limit=2), as_json(council), "state.json")
@@ -71,7 +85,8 @@ NONSENSE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "state.json: must be a JSON object, not None": lambda _: None,
     f"state.json: version: is 99, not {VERSION}; remove the file to start anew": change("version", 99),
     "state.json: parameter: is 'quantum', not 'window'": change("parameter", "quantum"),
-    "state.json: values: is [1, 2], not [1, 2, 4]": change("values", [1, 2]),
+    "state.json: values: is [1, 3], not [1, 2, 4]": change("values", [1, 3]),
+    "state.json: values: is [2, 1], not [1, 2, 4]": change("values", [2, 1]),
     "state.json: reward: is None, not 'demand'": change("reward", None),
     "state.json: sent: must be null or from 0 to 2, not 3": change("sent", 3),
     "state.json: sent: must be null or from 0 to 2, not True": change("sent", True),

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forebay.model.layout import MOST_PIECE
+from forebay.model.mapping import MAPPINGS
 from forebay.model.service_time import ServiceTime
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.run import Forwarding, simulate_requests
@@ -74,7 +76,9 @@ class Naive:
                 self.pump(now, which)
 
     def reach_node(self, now: int, process: int) -> None:
-        node = process * self.layer.nodes // self.workload.processes
+        node = process % self.layer.nodes
+        if self.layer.mapping == "block":
+            node = process * self.layer.nodes // self.workload.processes
         self.entrance[node].append(process)
         if len(self.entrance[node]) == 1:
             self.take_in(now, node)
@@ -95,6 +99,7 @@ class Naive:
             begin = (process * w.requests + number) * w.request
         else:
             begin = (number * w.processes + process) * w.request
+        parts: dict[int, list[dict[str, int]]] = {}
         offset = begin
         while offset < begin + w.request:
             stripe = offset // layer.stripe
@@ -102,14 +107,21 @@ class Naive:
             at = stripe // layer.servers * layer.stripe + offset % layer.stripe
             server = (file % layer.servers + stripe) % layer.servers
             part = {"node": node, "process": process, "server": server, "file": file, "offset": at, "size": size}
+            here = parts.setdefault(server, [])
+            if here and here[-1]["size"] + size <= MOST_PIECE:
+                here[-1]["size"] += size
+            else:
+                here.append(part)
+            offset += size
+        for part in (part for here in parts.values() for part in here):
             self.waiting[node].append(part)
             self.missing[process] += 1
-            offset += size
         self.pump(now, node)
 
     def pump(self, now: int, node: int) -> None:
         self.wakes[node] = -1
-        while self.waiting[node] and self.in_flight[node] < self.layer.in_flight:
+        most = self.layer.in_flight or 0
+        while self.waiting[node] and self.in_flight[node] < most:
             part = self.choose(now, node)
             if part is None:
                 return
@@ -119,9 +131,9 @@ class Naive:
 
     def choose(self, now: int, node: int) -> dict[str, int] | None:
         layer, waiting = self.layer, self.waiting[node]
-        if layer.scheduler == "fifo":
-            return waiting[0]
         assert layer.window is not None
+        if layer.scheduler == "fifo" or layer.window == 0:
+            return waiting[0]
         current = (now // layer.window + node) % layer.servers
         for ahead in range(layer.servers):
             own = [part for part in waiting if part["server"] == (current + ahead) % layer.servers]
@@ -186,11 +198,12 @@ class Naive:
 LAYERS = st.builds(
     Forwarding,
     nodes=st.integers(1, 3),
+    mapping=st.sampled_from(MAPPINGS),
     servers=st.integers(1, 4),
     server=st.sampled_from(list(NUMBERS)),
     stripe=st.sampled_from([4096, 65536]),
     scheduler=st.sampled_from(["fifo", "twins", "twins-work-conserving"]),
-    window=st.sampled_from([50_000, 125_000, 1_000_000]),
+    window=st.sampled_from([0, 50_000, 125_000, 1_000_000]),
     in_flight=st.integers(1, 4),
 )
 WORKLOADS = st.builds(

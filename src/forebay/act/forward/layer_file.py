@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from forebay.act.forward.council.parameters import PARAMETERS
+from forebay.act.forward.council.parameters import DEFAULT_WINDOWS, PARAMETERS
 from forebay.act.forward.net.address import Address, parse_address
 from forebay.decide.registry import check_policy
+from forebay.decide.tune.loss_limit import MOST_LOSS
 from forebay.decide.tune.tuners import DEFAULT
 from forebay.history.toml import Bytes, Field, Seconds, Table, load_toml, locate_errors, validate
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.layout import ANY, Layout
 
-WINDOWS = ("0.125 ms", "0.25 ms", "0.5 ms", "1 ms", "2 ms", "4 ms", "8 ms")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ALL = ("0.0.0.0", "::")
 _ION_OPTIONS = {"scheduler", "window", "aggregate", "in_flight", "patience", "timeout", "memory"}
@@ -36,7 +36,7 @@ class _Layer(Table):
     scheduler: str = "fifo"
     """The request scheduler of I/O nodes; `forebay policies` lists them."""
     window: Seconds | None = None
-    """How long `twins` serves one server before the next; a council changes it."""
+    """How long `twins` serves one server before the next, 0: no windows; a council changes it. [default: 1 ms]"""
     aggregate: Bytes | None = None
     """Merge contiguous requests up to this size. [default: no merging]"""
     in_flight: int | None = Field(None, ge=1)
@@ -74,8 +74,10 @@ class _Council(Table):
     """Where it listens. [default: a socket in the layer's folder]"""
     parameter: str = "window"
     """What it tunes: window, aggregate, quantum or scheduler."""
-    values: list[str] = Field(default_factory=lambda: list(WINDOWS))
+    values: list[str] = Field(default_factory=lambda: list(DEFAULT_WINDOWS))
     """The values to choose from."""
+    most_loss: float = Field(MOST_LOSS, gt=0, le=1)
+    """How much learning may cost, as a share of the throughput with the value 0 (or `fifo`), if that is a choice."""
     tuner: str = DEFAULT
     """The tuner; `forebay policies` lists them."""
     reward: str = "demand"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from forebay.model.layout import ANY, Layout
+from forebay.model.layout import ANY, MOST_PIECE, Layout
 
 
 class Piece(NamedTuple):
@@ -21,10 +21,6 @@ class Piece(NamedTuple):
     """Where the piece begins within the request."""
     cuts: tuple[tuple[int, int], ...] = ()
     """Where its bytes are within the request: (at, length) of each part; empty if they are contiguous."""
-
-
-MOST = 256 << 10
-"""The longest piece of several stripes, in bytes."""
 
 
 def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece]:
@@ -46,7 +42,7 @@ def pieces(layout: Layout, servers: int, offset: int, length: int) -> list[Piece
         row, place = divmod(stripe, count)
         part = min(size - within, length - done)
         known = latest.get(place)
-        if known is not None and cut[known].length + part <= MOST:
+        if known is not None and cut[known].length + part <= MOST_PIECE:
             piece = cut[known]
             cuts = (*(piece.cuts or ((piece.at, piece.length),)), (done, part))
             cut[known] = piece._replace(length=piece.length + part, cuts=cuts)

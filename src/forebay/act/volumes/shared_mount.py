@@ -5,11 +5,14 @@ A process in the background (`shared_keeper`) runs an I/O node and a mount, and 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 _START = 60.0  # seconds to start the I/O node and the mount
 _GRACE = 20.0  # seconds for both to end by themselves
 _TIMEOUT = 30.0
+_PAUSE = 0.05
 _AVAILABLE = ("ready", "in-use")
 RECORD, KEY, ERRORS, PID = "record.json", "key", "errors", "pid"
 """The files in the folder of a mount."""
@@ -61,22 +65,25 @@ class SharedMount:
 
     def mount(self, record: MountRecord, key: str) -> None:
         """Mount it, unless it is mounted already. Leave nothing behind if that fails."""
-        known = self.read_record()
-        if known is not None and is_orphan_alive(self.folder / PID):
-            if known.grant != record.grant:
-                raise Refused(f"{self.path}: grant {known.grant} is mounted there; choose another path with --at")
-            return
-        if known is None and mounted_at(self.path) is not None:
-            raise Refused(f"{self.path}: something else is mounted there; choose another path with --at")
-        self.unmount()  # what a crash left behind
-        try:
-            self._prepare(record, key)
-            self._start()
-            if record.everybody:
-                self._hand_over(record)
-        except BaseException:
-            self.unmount()
-            raise
+        self._create_parent()
+        with self._lock():
+            known = self.read_record()
+            if known is not None and is_orphan_alive(self.folder / PID):
+                if known.grant != record.grant:
+                    raise Refused(f"{self.path}: grant {known.grant} is mounted there; choose another path with --at")
+                if mounted_at(self.path) is not None:
+                    return
+            if known is None and mounted_at(self.path) is not None:
+                raise Refused(f"{self.path}: something else is mounted there; choose another path with --at")
+            self.unmount()  # what a crash left behind
+            try:
+                self._prepare(record, key)
+                self._start()
+                if record.everybody:
+                    self._hand_over(record)
+            except BaseException:
+                self.unmount()
+                raise
 
     def unmount(self) -> bool:
         """Unmount it and end its processes; return whether there was anything. Programs that use it get errors."""
@@ -100,10 +107,30 @@ class SharedMount:
             return MountRecord(**fields | {"servers": tuple(fields["servers"])})
         return None
 
-    def _prepare(self, record: MountRecord, key: str) -> None:
+    def _create_parent(self) -> None:
         if os.geteuid() == 0:  # others must reach their own mounts below it, but not list them
             self.path.parent.mkdir(0o711, parents=True, exist_ok=True)
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Let one process at a time mount at this path: a job's prologs may run at the same time on one machine."""
+        with self._name_errors():
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
+            deadline = time.monotonic() + _START
+            while not _try_lock(folder):
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"cannot mount {self.path}: another process has been mounting in its folder for {_START:g} s; "
+                        "try again"
+                    )
+                time.sleep(_PAUSE)
+            yield
+        finally:
+            os.close(folder)
+
+    def _prepare(self, record: MountRecord, key: str) -> None:
+        with self._name_errors():
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise BadInput(str(self.path), "is not empty; choose another path with --at")
             self.path.mkdir(0o700, exist_ok=True)
@@ -112,6 +139,11 @@ class SharedMount:
             self.folder.mkdir(0o700, exist_ok=True)
             write_synced(self.folder / KEY, f"{key}\n", 0o600)
             write_synced(self.folder / RECORD, json.dumps(asdict(record)), 0o600)
+
+    @contextmanager
+    def _name_errors(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             reason = f"cannot be created: {why(error)}; name a folder of yours with --at"
             raise BadInput(str(error.filename or self.path), reason) from None
@@ -141,6 +173,14 @@ class SharedMount:
             self.path.chmod(0o700)
         except OSError as error:
             raise UserError(f"{self.path}: cannot give it to uid {record.uid}: {why(error)}") from None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def mount_grant(client: Client, grant: GrantDocument, *, at: Path | None = None, job: str = "") -> Path:

@@ -78,7 +78,7 @@ def bench(
         raise BadInput("--loop", "cannot be combined with --council")
     if nodes is not None:
         raise BadInput("--nodes", "cannot be combined with --council or --loop, which start their own layer")
-    names = policy_list("order", "twins" if council and schedulers == "fifo" else schedulers)
+    names = policy_list("order", "twins-work-conserving:window=0" if council and schedulers == "fifo" else schedulers)
     if len(names) > 1:
         raise BadInput("--schedulers", "must name one scheduler with --council and --loop")
     if loop is None:

@@ -94,7 +94,7 @@ def ion(
     index: Annotated[int, typer.Option(help="Number of this I/O node.", min=0)] = 0,
     name: Annotated[str | None, typer.Option(help="Name of this I/O node [default: host and number].")] = None,
     scheduler: Annotated[str, typer.Option(help="Request scheduler; NAME:option=value sets an option.")] = "fifo",
-    window: Annotated[str | None, typer.Option(help="Window of twins, such as '1 ms'.")] = None,
+    window: Annotated[str | None, typer.Option(help="Window of twins, such as '1 ms'; 0: no windows.")] = None,
     aggregate: Annotated[str | None, typer.Option(help="Combine contiguous requests up to this size.")] = None,
     in_flight: Annotated[
         int | None, typer.Option(help="Maximum of unanswered messages [128; with windows 32].", min=1)
@@ -145,11 +145,18 @@ def council(
     key: Key,
     parameter: Annotated[str, typer.Option(help="What to tune: window, aggregate, quantum or scheduler.")] = "window",
     values: Annotated[
-        str, typer.Option(help="Comma-separated values: durations for window, sizes for aggregate.")
-    ] = "0.125ms,0.25ms,0.5ms,1ms,2ms,4ms,8ms",
+        str | None,
+        typer.Option(
+            help="Comma-separated values: durations for window, sizes for aggregate [default: no windows, and windows "
+            "from 0.125 to 8 ms]."
+        ),
+    ] = None,
     tuner: Annotated[str, typer.Option(help="Tuner; NAME:option=value sets an option.")] = "forebay",
     reward: Annotated[str, typer.Option(help="Reward: bandwidth, or demand (normalised by the load).")] = "demand",
     every: Annotated[str, typer.Option(help="Interval between decisions.")] = "1 s",
+    most_loss: Annotated[
+        float, typer.Option(help="Share of the throughput without windows (or with fifo) that learning may cost.")
+    ] = 0.02,
     state: Annotated[Path | None, typer.Option(help="File that keeps what it has learned.")] = None,
     ignore: Annotated[bool, typer.Option("--ignore", help="Decide, but let I/O nodes ignore the decisions.")] = False,
     seed: Seed = 0,
@@ -160,18 +167,23 @@ def council(
     json: Json = False,
 ) -> None:
     """Run the council, which learns the best setting of the I/O nodes."""
+    from forebay.act.forward.council.parameters import DEFAULT_WINDOWS
     from forebay.act.forward.council.process import CouncilSettings, run_council
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.decide.tune.council import new_council
 
+    if values is None:
+        if parameter != "window":
+            raise BadInput("--values", f"is required to tune {parameter}")
+        values = ",".join(DEFAULT_WINDOWS)
     interval = parse_quantity(
         "--every", every, parse_duration, lambda value: 0.01 <= value <= 3600, "must be between 10 ms and 1 h"
     )
     settings = CouncilSettings(
         address=parse_address(listen, "--listen"),
         key=read_key(key),
-        council=new_council(parameter, choices(parameter, values), tuner=tuner, reward=reward),
+        council=new_council(parameter, choices(parameter, values), tuner=tuner, reward=reward, most_loss=most_loss),
         state=state,
         every=interval,
         ignore=ignore,

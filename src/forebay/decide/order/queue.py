@@ -25,6 +25,7 @@ from forebay.model.errors import BadInput
 from forebay.model.kernels import Array, fresh_kernel, hot_kernel
 
 MOST_IN_MESSAGE = 256  # requests
+IN_FLIGHT, IN_FLIGHT_WITH_WINDOWS = 128, 32  # messages, unless the caller gives a limit
 LONGEST_WINDOW = 10**12  # nanoseconds
 MOST = 1 << 40  # the largest value of a setting: bytes, messages or requests
 HEAVIEST = 1000
@@ -220,6 +221,7 @@ def set_scheduler(q: Array, scheduler: int) -> None:
             enter(q, at)
             at = q[at + w.S_NEXT]
     q[w.PATIENT] = 1 if scheduler in (w.SJF, w.OTHER) else 0
+    _limit_in_flight(q)
 
 
 @hot_kernel
@@ -239,9 +241,20 @@ def set_aggregate(q: Array, limit: int) -> None:
 
 @hot_kernel
 def set_window(q: Array, nanoseconds: int) -> None:
-    """Set how long twins stays on one server. The current window may end at once."""
-    q[w.WINDOW] = min(max(nanoseconds, 1), LONGEST_WINDOW)
+    """Set how long twins stays on one server; 0: no windows. The current window may end at once."""
+    q[w.WINDOW] = min(max(nanoseconds, 0), LONGEST_WINDOW)
     q[w.WINDOW_BEGIN] = q[w.WINDOW_END] = 0
+    _limit_in_flight(q)
+
+
+# A scheduler cannot reorder what it has sent, so one with windows sends little ahead. Others gain by sending more.
+@hot_kernel
+def _limit_in_flight(q: Array) -> None:
+    most = q[w.GIVEN_IN_FLIGHT]
+    if most == 0:
+        windowed = q[w.SCHEDULER] in (w.TWINS, w.TWINS_WORK_CONSERVING) and q[w.WINDOW] > 0
+        most = IN_FLIGHT_WITH_WINDOWS if windowed else IN_FLIGHT
+    q[w.MOST_IN_FLIGHT] = most
 
 
 @hot_kernel
@@ -267,7 +280,7 @@ def set_weight(q: Array, flow: int, weight: int) -> None:
 
 
 SETTINGS = {  # the setter, the least and the largest value, and the default
-    "window": (set_window, 1, LONGEST_WINDOW, 1_000_000),
+    "window": (set_window, 0, LONGEST_WINDOW, 1_000_000),
     "quantum": (set_quantum, 1, MOST, 8),
     "aggregate": (set_aggregate, 0, MOST, 0),
     "patience": (set_patience, 0, MOST, 256),
@@ -283,15 +296,19 @@ def new_queue(
     files: int = 65536,
     flows: int = 1024,
     node: int = 0,
-    in_flight: int = 32,
+    in_flight: int | None = 32,
     **settings: int | None,
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return an empty queue with `slots` for waiting and in-flight requests; `settings` are those of `use`."""
+    """Return an empty queue with `slots` for waiting and in-flight requests; `settings` are those of `use`.
+
+    If `in_flight` is None, the limit of messages follows from the scheduler: fewer with windows.
+    """
     _expect("servers", servers, 1, 1 << 16)
     for name, value in (("slots", slots), ("files", files), ("flows", flows)):
         _expect(name, value, 1, _MOST_RECORDS)
     _expect("node", node, 0, 1 << 32)
-    _expect("in_flight", in_flight, 1, 1 << 32)
+    if in_flight is not None:
+        _expect("in_flight", in_flight, 1, 1 << 32)
     places = 1 << (2 * slots - 1).bit_length()
     heap = w.SLOTS_AT + (slots << w.SLOT_SHIFT)
     server = heap + slots
@@ -305,7 +322,7 @@ def new_queue(
     records = np.arange(slots) * (1 << w.SLOT_SHIFT) + w.SLOTS_AT  # all are free
     q[records[:-1] + w.S_NEXT] = records[1:]
     q[w.FREE] = w.SLOTS_AT
-    q[w.WAKE], q[w.NODE], q[w.MOST_IN_FLIGHT] = w.NEVER, node, in_flight
+    q[w.WAKE], q[w.NODE], q[w.GIVEN_IN_FLIGHT] = w.NEVER, node, in_flight or 0
     for change, _, _, default in SETTINGS.values():
         change(q, default)
     use(q, scheduler, **settings)
@@ -315,7 +332,7 @@ def new_queue(
 def use(q: Array, scheduler: Policy | str, **settings: int | None) -> None:
     """Switch to a scheduler with its options, and apply the `settings` that are not None.
 
-    `window` is in nanoseconds (twins), `quantum` in messages (hbrr, mlf), `aggregate` in bytes (0: no aggregation),
+    `window` is in nanoseconds (twins; 0: none), `quantum` in messages (hbrr, mlf), `aggregate` in bytes (0: none),
     `patience` in requests (sjf, and schedulers of other packages). Settings without an option stay as they are. From
     now on, call the `take_of` this scheduler.
     """

@@ -129,6 +129,8 @@ def leave_file(q: Array, at: int) -> None:
 @hot_kernel
 def twins(q: Array, now: int) -> int:
     """One server per window of time, in turn; waits if the current server has no requests."""
+    if q[w.WINDOW] == 0:
+        return first(q)
     at = q[_current(q, now) + w.G_FIRST]
     if at == 0:
         q[w.WAKE] = q[w.WINDOW_END] + q[w.WINDOW] * _count_idle_servers(q)
@@ -138,6 +140,8 @@ def twins(q: Array, now: int) -> int:
 @hot_kernel
 def twins_work_conserving(q: Array, now: int) -> int:
     """Like twins, but skips servers that have no requests."""
+    if q[w.WINDOW] == 0:
+        return first(q)
     at = q[_current(q, now) + w.G_FIRST]
     if at == 0:
         ahead = 1 + _count_idle_servers(q)

@@ -10,6 +10,9 @@ from forebay.model.kernels import Array
 from forebay.model.random_numbers import seed_state
 
 SLOTS = 64
+WIDEST = 16  # jobs for which there is always room
+DEPTH = 1000
+"""Jobs that a policy plans at most; those behind them only start where they fit."""
 
 
 class Memory(NamedTuple):
@@ -29,9 +32,11 @@ class Memory(NamedTuple):
 
 
 def new_memory(policy: Policy, *, seed: int, capacity: int) -> Memory:
-    """Return the memory of a policy that never sees more than `capacity` jobs at once, waiting and running."""
+    """Return the memory of a policy that sees at most `capacity` jobs at once, waiting and running."""
     options = np.array([float(str(value)) for value in policy.options.values()])
-    whole = np.int64
+    whole, capacity = np.int64, max(capacity, 2 * WIDEST)
+    # A running job makes two steps, a reservation four, and one that is undone and made again eight.
+    steps = 4 * capacity + 8 * min(capacity, DEPTH) + 2
     return Memory(
         options=options,
         chance=seed_state(seed),
@@ -39,8 +44,15 @@ def new_memory(policy: Policy, *, seed: int, capacity: int) -> Memory:
         ids=np.zeros(capacity, whole),
         times=np.zeros(capacity),
         planned=np.zeros(1, whole),
-        profile=new_profile(4 * capacity + 2),
-        trial=new_profile(4 * capacity + 2),
+        profile=new_profile(steps),
+        trial=new_profile(steps),
         rows=np.zeros((3, capacity), whole),
         reals=np.zeros((3, capacity)),
     )
+
+
+def with_room(memory: Memory, policy: Policy, capacity: int) -> Memory:
+    """Return the same memory with room for more jobs."""
+    larger = new_memory(policy, seed=0, capacity=capacity)
+    larger.ids[: memory.ids.size], larger.times[: memory.times.size] = memory.ids, memory.times
+    return larger._replace(chance=memory.chance, state=memory.state, planned=memory.planned)

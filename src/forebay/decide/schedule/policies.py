@@ -2,6 +2,9 @@
 
 from forebay.decide.policy import Policy, scheduler
 from forebay.decide.schedule.backfill import easy, fcfs, fcfs_bb, filler, sjf_bb
+from forebay.decide.schedule.conservative import conservative_bb
+from forebay.decide.schedule.plan import plan
+from forebay.decide.schedule.window import window
 from forebay.model.kernels import Array, hot_kernel
 
 _KOPANSKI = "Kopanski and Rzadca 2021"
@@ -12,6 +15,9 @@ SCHEDULES = (
     scheduler("easy", source="Lifka 1995")(easy),
     scheduler("fcfs-bb", source=_KOPANSKI)(fcfs_bb),
     scheduler("sjf-bb", source=_KOPANSKI)(sjf_bb),
+    scheduler("conservative-bb", source="Mu'alem and Feitelson 2001, with bytes")(conservative_bb),
+    scheduler("window", source="Fan et al. 2019, exact")(window),
+    scheduler("plan", source=_KOPANSKI, options={"alpha": 1.0})(plan),
 )
 OTHER = -1  # a policy of another package: the caller calls it
 
@@ -35,3 +41,9 @@ def choose(policy: int, view: Array, memory: Array, starts: Array) -> None:
         fcfs_bb(view, memory, starts)
     elif policy == 4:
         sjf_bb(view, memory, starts)
+    elif policy == 5:
+        conservative_bb(view, memory, starts)
+    elif policy == 6:
+        window(view, memory, starts)
+    elif policy == 7:
+        plan(view, memory, starts)

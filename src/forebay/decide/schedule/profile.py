@@ -21,6 +21,15 @@ def new_profile(steps: int) -> Profile:
 
 
 @hot_kernel
+def copy_profile(source: Profile, target: Profile) -> None:
+    """Make the target equal to the source."""
+    size = source.size[0]
+    target.size[0] = size
+    for k in range(size):
+        target.times[k], target.nodes[k], target.bytes[k] = source.times[k], source.nodes[k], source.bytes[k]
+
+
+@hot_kernel
 def project_ends(view: Array, profile: Array) -> None:
     """Set the profile to what is free if nothing starts and every running job uses its whole wall time."""
     machine, jobs = view.machine[0], view.jobs
@@ -122,14 +131,25 @@ def fits(profile: Array, job: Array, start: float, duration: float) -> bool:
 
 
 @hot_kernel
-def reserve(profile: Array, job: Array, start: float, duration: float) -> None:
-    """Take the job's nodes and bytes for as long as it needs them from `start` on."""
-    end = start + duration
+def reserve(profile: Profile, job: Array, start: float, duration: float) -> None:
+    """Take the job's nodes and bytes for as long as it needs them if it starts at `start`."""
+    _take(profile, job, start, duration, 1)
+
+
+@hot_kernel
+def give_back(profile: Profile, job: Array, start: float, duration: float) -> None:
+    """Undo a reservation."""
+    _take(profile, job, start, duration, -1)
+
+
+@hot_kernel
+def _take(profile: Profile, job: Array, start: float, duration: float, sign: int) -> None:
+    end, nodes, size = start + duration, -sign * job.nodes, -sign * job.bytes
     if job.held:  # the bytes are not in the profile; they become free when the job has ended
-        add(profile, start, end, -job.nodes, 0)
-        add(profile, end + job.stage_out, np.inf, 0, job.bytes)
+        add(profile, start, end, nodes, 0)
+        add(profile, end + job.stage_out, np.inf, 0, -size)
     elif job.stage_in == 0 and job.stage_out == 0:
-        add(profile, start, end, -job.nodes, -job.bytes)
+        add(profile, start, end, nodes, size)
     else:
-        add(profile, start, end, -job.nodes, 0)
-        add(profile, start - job.stage_in, end + job.stage_out, 0, -job.bytes)
+        add(profile, start, end, nodes, 0)
+        add(profile, start - job.stage_in, end + job.stage_out, 0, size)

@@ -15,6 +15,7 @@ MACHINE = np.dtype(
         ("free_bytes", np.int64),
         ("holding", np.int64),  # waiting jobs that hold their bytes already
         ("stages", np.bool_),  # whether jobs stage data in and out
+        ("wants_plan", np.bool_),  # if not, a policy may leave out reservations when nothing can start now
     ]
 )
 KNOWN_JOB = np.dtype(

@@ -1,7 +1,9 @@
 """The council: it takes reports of all I/O nodes and chooses one value for all of them.
 
 Bez et al. 2019, section 4.1. The situation in a node's report selects a bandit, and the bandit votes for a value. The
-value with the most nodes wins. The council uses no clock, socket or file: `forebay.act.forward` has them.
+value with the most nodes wins. If one of the values is plain (order of arrival, no aggregation), the others must not
+cost more than a small share of what it earns (`loss_limit`). The council uses no clock, socket or file:
+`forebay.act.forward` has them.
 """
 
 import math
@@ -12,6 +14,7 @@ from typing import Any
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.decide.tune.bandit import CROWD, STEPS, counts, means, priors, squares
+from forebay.decide.tune.loss_limit import MOST_LOSS, is_affordable
 from forebay.decide.tune.reward import REWARDS, credit, current, inherit, new_stack
 from forebay.decide.tune.tuners import DEFAULT, bandit_for, pick
 from forebay.model.errors import BadInput, UnknownName
@@ -24,6 +27,8 @@ from forebay.model.units import plural
 Value = int | float | str
 PATIENCE = 3  # decisions to keep a value for, until a node has used it for a whole period
 LIMIT = 256  # situations remembered
+PLAIN: Mapping[str, Value] = {"window": 0, "aggregate": 0, "scheduler": "fifo"}
+"""The value of each parameter that leaves requests as they arrive."""
 VERSION = 1  # of the JSON document
 _BLOCKS = {"counts": counts, "means": means, "squares": squares, "expected": priors}
 _LEAST = {"means": -math.inf, "expected": 1e-9}
@@ -61,6 +66,7 @@ class Council:
     tuner: Policy
     reward: str = "demand"
     limit: int = LIMIT
+    most_loss: float = MOST_LOSS
     sent: int | None = None
     waited: int = 0
 
@@ -68,6 +74,12 @@ class Council:
     def value(self) -> Value | None:
         """The value in force; None before the first decision."""
         return None if self.sent is None else self.values[self.sent]
+
+    @property
+    def plain(self) -> int | None:
+        """The place of the plain value, if it is among the values."""
+        plain = PLAIN.get(self.parameter)
+        return self.values.index(plain) if plain in self.values else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +99,7 @@ def new_council(
     reward: str = "demand",
     ordered: bool | None = None,
     limit: int = LIMIT,
+    most_loss: float = MOST_LOSS,
 ) -> Council:
     """Return a council without knowledge. If `ordered` is None, values count as ordered if they are sorted numbers."""
     if not values or len(set(values)) != len(values):
@@ -95,12 +108,22 @@ def new_council(
         raise UnknownName("reward", reward, REWARDS)
     if limit < 1:
         raise BadInput("council", f"must remember at least one situation, not {limit}")
+    if not 0 < most_loss <= 1:
+        raise BadInput("council", f"most_loss must be above 0 and at most 1, not {most_loss:g}")
     policy = find("tune", tuner)
     bandit_for(policy, len(values))  # checks the options
     if ordered is None:
         numbers = [value for value in values if not isinstance(value, str)]
         ordered = numbers == list(values) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
-    return Council(parameter=parameter, values=tuple(values), ordered=ordered, tuner=policy, reward=reward, limit=limit)
+    return Council(
+        parameter=parameter,
+        values=tuple(values),
+        ordered=ordered,
+        tuner=policy,
+        reward=reward,
+        limit=limit,
+        most_loss=most_loss,
+    )
 
 
 def decide(council: Council, reports: Iterable[Report], chance: Array) -> tuple[Council, Decided]:
@@ -158,7 +181,10 @@ def _count_votes(council: Council, reports: Sequence[Report], chance: Array) -> 
     nodes, requests = [0] * len(council.values), [0] * len(council.values)
     for situation, periods in observed.items():
         row = current(_stack(council, council.known, situation), periods)
-        wishes[situation] = arm = pick(council.tuner, row, seed_state(seed))
+        arm = pick(council.tuner, row, seed_state(seed))
+        if council.plain is not None and not is_affordable(row, arm, council.plain, council.most_loss):
+            arm = council.plain
+        wishes[situation] = arm
         nodes[arm] += len(periods)
         requests[arm] += sum(period.requests for period in periods)
     arm = max(range(len(council.values)), key=lambda arm: (nodes[arm], requests[arm], -arm))
@@ -200,8 +226,15 @@ def as_json(council: Council) -> dict[str, object]:
 
 
 def from_json(council: Council, document: object, where: str) -> Council:
-    """Return `council` with the knowledge in `document`, which must have the same parameter, values and reward."""
+    """Return `council` with the knowledge in `document`, which must have the same parameter and reward.
+
+    The council must have all of the document's values; it may have more, which are untried.
+    """
     top = _object(document, where)
+    values: Any = top.get("values")
+    is_part = isinstance(values, list) and 0 < len(values) < len(council.values)
+    if is_part and [value for value in council.values if value in values] == values:
+        return _add_values(council, from_json(replace(council, values=tuple(values)), document, where))
     wanted = {key: value for key, value in as_json(council).items() if key not in ("sent", "situations")}
     for key, value in wanted.items():
         reason = f"is {_short(top.get(key))}, not {_short(value)}; remove the file to start anew"
@@ -214,6 +247,20 @@ def from_json(council: Council, document: object, where: str) -> Council:
     is_arm = sent is None or (type(sent) is int and 0 <= sent <= last)
     _check(is_arm, f"{where}: sent", f"must be null or from 0 to {last}, not {_short(sent)}")
     return replace(council, known=dict(list(known.items())[-council.limit :]), sent=sent)
+
+
+def _add_values(council: Council, part: Council) -> Council:
+    """Return `council` with the knowledge of one that has only some of its values."""
+    places = [council.values.index(value) for value in part.values]
+    known = {}
+    for situation, stack in part.known.items():
+        known[situation] = new_stack(council.tuner, council.reward, len(council.values), ordered=council.ordered)
+        for row, before in zip(known[situation], stack, strict=True):
+            for at in _SINGLE.values():
+                row[at] = before[at]
+            for block in _BLOCKS.values():
+                block(row)[places] = block(before)
+    return replace(council, known=known, sent=None if part.sent is None else places[part.sent])
 
 
 def _read_situation(council: Council, document: object, where: str) -> tuple[Situation, Array]:

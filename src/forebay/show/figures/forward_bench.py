@@ -6,8 +6,10 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from forebay.act.forward.bench.layer import WINDOWS, Decision
+from forebay.act.forward.bench.layer import Decision
 from forebay.act.forward.bench.rounds import Comparison
+from forebay.act.forward.council.parameters import DEFAULT_WINDOWS
+from forebay.model.units import parse_duration
 from forebay.show.figures.looks import Look, annotate, looks_of
 from forebay.show.figures.sheet import WIDTH, house_style, panels, printable, write
 
@@ -48,12 +50,14 @@ def draw_windows(chosen: Sequence[Decision], dilation: float, out: Path) -> Path
     with house_style():
         figure, (above, below) = panels(2, columns=1, width=WIDTH, height=2.0)
         figure.set_figwidth(WIDTH)
-        windows = [math.nan if d.window is None else 1e3 * d.window / dilation for d in chosen]
+        choices = [1e3 * parse_duration(window) for window in DEFAULT_WINDOWS]
+        none = min(filter(None, choices)) / 2  # the place of "no windows" on the logarithmic axis
+        windows = [math.nan if d.window is None else 1e3 * d.window / dilation or none for d in chosen]
         above.step(seconds, windows, where="post", color="#0072B2", linewidth=1.2, marker="o", markersize=3)
         above.set_yscale("log", base=2)
-        above.set_yticks(WINDOWS, [f"{w:g}" for w in WINDOWS])
+        above.set_yticks([choice or none for choice in choices], [f"{choice:g}" for choice in choices])
         above.minorticks_off()
-        above.set(ylabel="window (ms)", ylim=(0.1, 10))
+        above.set(ylabel="window (ms)", ylim=(0.8 * none, 10))
         below.plot(seconds, [d.bandwidth * dilation / 1e6 for d in chosen], color="#D55E00", linewidth=1.2)
         below.set(xlabel="time (s)", ylabel="bandwidth (MB/s)", ylim=(0, None))
         return write(figure, out)

@@ -12,6 +12,7 @@ import numpy as np
 from forebay.decide.order.queue import arrive, complete, follower, take
 from forebay.decide.order.queue_layout import WAKE
 from forebay.model.kernels import Array, hot_kernel
+from forebay.model.layout import MOST_PIECE
 from forebay.model.random_numbers import draw
 from forebay.profile.request_watch import finish, observe, tally
 from forebay.simulate import tournament
@@ -171,7 +172,7 @@ def _ingress(layer: Array, process: Array) -> int:
 
 @hot_kernel
 def _enter(choose: Array, s: Array, now: int, node: int) -> None:
-    """Accept a request: split it at stripe boundaries, and queue its parts for their servers."""
+    """Accept a request: split it, and queue its parts for their servers."""
     rings, cells, next_one = s.process_rings, s.process_cells, NEVER
     number = remove(rings, cells, ENTRANCE + node)
     if rings[ENTRANCE + node].filled:
@@ -186,22 +187,31 @@ def _enter(choose: Array, s: Array, now: int, node: int) -> None:
 
 @hot_kernel
 def _split(s: Array, now: int, node: int, number: int, offset: int) -> None:
-    layer, process, queue = s.layer[0], s.processes[number], s.queues[node]
+    """Queue the parts of a request: its stripes at one server are contiguous there, so they are parts together."""
+    layer, process = s.layer[0], s.processes[number]
     stripe, servers, end = layer.stripe, layer.servers, offset + process.size
-    index = offset // stripe
-    server, line = (process.start + index) % servers, index // servers
-    while offset < end:
-        within = offset - index * stripe
-        length, at = min(end - offset, stripe - within), line * stripe + within
-        slot = arrive(queue, now, server, process.file, process.flow, at, length, process.write)
-        part = s.parts[node * layer.slots + slot]
-        part.owner, part.node, part.server, part.file = number, node, server, process.file
-        part.offset, part.length, part.write = at, length, process.write
-        process.pending += 1
-        offset += length
-        index += 1
-        server = server + 1 if server + 1 < servers else 0
-        line += index == (line + 1) * servers
+    first, last = offset // stripe, (end - 1) // stripe
+    for begin in range(first, min(first + servers, last + 1)):
+        server = (process.start + begin) % servers
+        within = offset - begin * stripe if begin == first else 0
+        at, length = begin // servers * stripe + within, min(end - begin * stripe, stripe) - within
+        for index in range(begin + servers, last + 1, servers):
+            more = min(end - index * stripe, stripe)
+            if length + more > MOST_PIECE:
+                _queue_part(s, now, node, number, server, at, length)
+                at, length = at + length, 0
+            length += more
+        _queue_part(s, now, node, number, server, at, length)
+
+
+@hot_kernel
+def _queue_part(s: Array, now: int, node: int, number: int, server: int, offset: int, length: int) -> None:
+    layer, process = s.layer[0], s.processes[number]
+    slot = arrive(s.queues[node], now, server, process.file, process.flow, offset, length, process.write)
+    part = s.parts[node * layer.slots + slot]
+    part.owner, part.node, part.server, part.file = number, node, server, process.file
+    part.offset, part.length, part.write = offset, length, process.write
+    process.pending += 1
 
 
 @hot_kernel

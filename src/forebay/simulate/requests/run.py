@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.decide.order.queue import new_queue, set_window, take, take_of
+from forebay.decide.order.queue import IN_FLIGHT, new_queue, set_window, take, take_of
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput, PolicyError
@@ -38,9 +38,9 @@ class Forwarding:
     server: ServerModel = field(default_factory=contended)
     stripe: int = 64 * KIB
     scheduler: Policy | str = "fifo"
-    window: int | None = None  # nanoseconds; None: the scheduler's default
+    window: int | None = None  # nanoseconds; 0: no windows; None: the scheduler's default
     aggregate: int | None = None
-    in_flight: int = 32
+    in_flight: int | None = 32  # messages of a node; None: as a live node has it with this scheduler
     to_client: float = 200e-6  # network delays, one way
     to_server: float = 40e-6
     reading: float = 26e-6  # time to accept a request
@@ -49,7 +49,7 @@ class Forwarding:
     def __post_init__(self) -> None:
         check_mapping(self.mapping)
         for name in ("nodes", "servers", "stripe", "in_flight"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
         for name in ("to_client", "to_server", "reading", "writing"):
             if not 0 <= getattr(self, name) <= 1:
@@ -184,7 +184,7 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
     when[events.FROM_PERIODS] = period
     process_rings, process_cells = events.new_rings(2 + nodes, len(processes) * (2 if record["thinks"] else 1))
     process_cells["time"][events.CLIENTS] = NEVER
-    message_rings, message_cells = events.new_rings(2 + servers, nodes * min(slots, layer.in_flight))
+    message_rings, message_cells = events.new_rings(2 + servers, nodes * min(slots, layer.in_flight or IN_FLIGHT))
     queues = [
         new_queue(
             layer.scheduler,

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def announcing(thread: NodeThread, node: IoNode, council: PretendCouncil) -> Ite
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("window", 0), ("window", -1), ("window", 2**62), ("window", 1.5), ("window", True), ("window", "1ms"),
+        ("window", 1), ("window", -1), ("window", 2**62), ("window", 1.5), ("window", True), ("window", "1ms"),
         ("window", None), ("aggregate", -1), ("aggregate", 1 << 40), ("scheduler", "twin"), ("scheduler", 5),
         ("scheduler", "fifo:aggregate=1099511627776"), ("scheduler", "twins:window=1"),
         ("nothing", 1), (None, None), (["window"], 5),
@@ -118,6 +119,22 @@ def test_a_decision_is_followed_and_nonsense_is_counted(tmp_path: Path) -> None:
             assert int(node.dispatch.q[WINDOW]) == 250_000
             council.say({"parameter": "scheduler", "value": "hbrr"})
             thread.soon(lambda: node.dispatch.scheduler == "hbrr")
+        council.close()
+
+
+def has_announced(council: PretendCouncil, value: object) -> bool:
+    return any(words["value"] == value for words in council.of(Kind.ANNOUNCE))
+
+
+def test_a_period_begins_with_each_decision_that_changes_something(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        node = thread.node(thread.serve(1), scheduler="twins")
+        council = PretendCouncil(thread)
+        with announcing(thread, node, council):
+            for value in (250_000, 500_000, 0):
+                council.say({"parameter": "window", "value": value})
+                thread.soon(partial(has_announced, council, value))
+        assert all(words["held"] >= words["observed"]["seconds"] for words in council.of(Kind.ANNOUNCE))
         council.close()
 
 

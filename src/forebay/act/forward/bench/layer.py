@@ -10,19 +10,19 @@ from pathlib import Path
 
 from forebay.act.command import Child
 from forebay.act.forward.bench.client_processes import LayerAccess
+from forebay.act.forward.council.parameters import DEFAULT_WINDOWS
 from forebay.act.forward.layer import CantStart
 from forebay.act.forward.layer_file import build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
 from forebay.model.mapping import ROUND_ROBIN, check_mapping
+from forebay.model.units import parse_duration
 
 _PATIENCE = 60.0
 """Seconds that a process has to become ready; it may have to compile kernels first."""
 _GRACE = 0.1
 """Seconds that a process has to end; none of its data is kept."""
-WINDOWS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Milliseconds: the values of the paper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +113,9 @@ def format_windows(dilation: float) -> str:
     """Format the windows to choose from as an option; a dilation makes them longer.
 
     >>> format_windows(10)
-    '1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
+    '0ms,1.25ms,2.5ms,5ms,10ms,20ms,40ms,80ms'
     """
-    return ",".join(f"{window * (dilation or 1):g}ms" for window in WINDOWS)
+    return ",".join(f"{1000 * parse_duration(window) * (dilation or 1):g}ms" for window in DEFAULT_WINDOWS)
 
 
 def read_decisions(log: Path) -> list[Decision]:

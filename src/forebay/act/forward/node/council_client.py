@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
+from contextlib import suppress
 from time import monotonic
 
 from forebay.act.forward.council.parameters import check_parameter
@@ -16,6 +17,8 @@ from forebay.model.errors import ForebayError
 from forebay.model.observation import Observation
 
 EVERY = 1.0
+_EARLY = 0.9
+"""The length of the first period after a decision, as a share of the others."""
 SUMMED = ("reads", "writes", "bytes_read", "bytes_written")
 _LATEST = 5.0
 _MOST_QUEUED = 1 << 20
@@ -37,6 +40,7 @@ class CouncilClient(PersistentLink):
         self.observed = Observation(seconds=every)
         self.totals: Counter[str] = Counter()
         self.parameter = "window"
+        self._early = asyncio.Event()
 
     async def run(self) -> None:
         """Observe and report until cancelled; without a council, the node keeps its parameters."""
@@ -63,19 +67,27 @@ class CouncilClient(PersistentLink):
 
     async def _observe(self) -> None:
         while True:
-            await asyncio.sleep(self._every)
-            self.observed = self._node.end_period()
-            self.totals.update({name: getattr(self.observed, name) for name in SUMMED})
-            if self.connection is not None and self.connection.queued <= _MOST_QUEUED:  # else it does not read them
-                value, held = self._node.dispatch.parameter(self.parameter)
-                announcement = Announcement(
-                    observed=self.observed,
-                    parameter=self.parameter,
-                    value=value,
-                    held=held,
-                    servers=self._node.backend.count,
-                )
-                self._send(Kind.ANNOUNCE, 0, announcement)
+            # A period begins with each change, and its report arrives before the council decides again.
+            seconds = _EARLY * self._every if self._early.is_set() else self._every
+            self._early.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._early.wait(), seconds)
+                continue  # `_follow` ended the period
+            self._end_period()
+            self._announce()
+
+    def _end_period(self) -> None:
+        self.observed = self._node.end_period()
+        self.totals.update({name: getattr(self.observed, name) for name in SUMMED})
+
+    def _announce(self) -> None:
+        if self.connection is None or self.connection.queued > _MOST_QUEUED:  # it does not read them
+            return
+        value, held = self._node.dispatch.parameter(self.parameter)
+        announcement = Announcement(
+            observed=self.observed, parameter=self.parameter, value=value, held=held, servers=self._node.backend.count
+        )
+        self._send(Kind.ANNOUNCE, 0, announcement)
 
     def _send(self, kind: Kind, tag: int, content: Payload) -> None:
         payload = pack(content)
@@ -105,3 +117,5 @@ class CouncilClient(PersistentLink):
         self._node.counts["decisions"] += 1
         if not decision.ignore and self._node.dispatch.parameter(decision.parameter)[0] != value:
             self._node.dispatch.set_parameter(decision.parameter, value)
+            self._end_period()  # it is short if the last report was in time, and nobody needs it
+            self._early.set()

@@ -30,7 +30,6 @@ from forebay.model.layout import Layout
 _FLUSH = 3.0
 """Seconds that a node waits at its end for the council to acknowledge jobs."""
 _LEAST_MEMORY = 2 * LONGEST
-_IN_FLIGHT, _IN_FLIGHT_OF_WINDOWS = 128, 32
 _PERIOD = ("files", "smallest", "mean", "largest", "distance", "spread", "load", "busy", "clients", "processes")
 CreateBackend = Callable[[NodeSettings], Backend]
 """Called in a running loop."""
@@ -38,11 +37,10 @@ CreateBackend = Callable[[NodeSettings], Backend]
 
 def queue_options(
     scheduler: str, *, window: float | None, aggregate: float | None, in_flight: int | None
-) -> dict[str, int]:
+) -> dict[str, int | None]:
     """Convert a window in seconds and an aggregate in bytes to queue settings; BadInput names the wrong option."""
     policy = find("order", check_policy("--scheduler", "order", scheduler))
-    # A scheduler cannot reorder what it has sent, so one with windows sends little ahead; others gain by sending more.
-    queue = {"in_flight": in_flight or (_IN_FLIGHT_OF_WINDOWS if "window" in policy.options else _IN_FLIGHT)}
+    queue: dict[str, int | None] = {"in_flight": in_flight}
     if window is not None:
         queue["window"] = round(window * 1e9)
     if aggregate is not None:

@@ -1,0 +1,158 @@
+"""The annealed plan of Kopanski and Rzadca 2021: a start for every waiting job, from the best order of jobs found."""
+
+import numpy as np
+
+from forebay.decide.schedule.backfill import plan_holders
+from forebay.decide.schedule.memory import DEPTH
+from forebay.decide.schedule.profile import copy_profile, earliest_start, fits, project_ends, reserve
+from forebay.decide.schedule.view import soonest_start, start_at
+from forebay.model.kernels import Array, hot_kernel
+from forebay.model.random_numbers import draw
+
+ORDERS = 9  # to begin with
+SWAPS = 189
+COOLING, SWAPS_PER_STEP = 0.9, 6
+_FLAT = 0.1  # if all orders to begin with cost the same, the first temperature is this share of their cost
+_FINE = 1 << 30
+
+
+@hot_kernel
+def plan(view: Array, memory: Array, starts: Array) -> None:
+    """Each job at the earliest time in the order with the least sum of waiting^alpha that annealing finds."""
+    base, trial, alpha = memory.profile, memory.trial, memory.options[0]
+    project_ends(view, base)
+    if view.machine[0].holding > 0:
+        plan_holders(view, base, starts, view.queue)
+    if not (view.machine[0].wants_plan or _can_start(view, base)):
+        return
+    order, best, keys = memory.rows[0], memory.rows[1], memory.reals[0]
+    count = 0  # of jobs to plan
+    for row in view.queue:
+        if not view.jobs[np.uint64(row)].held and count < DEPTH:
+            memory.rows[2][count] = row
+            count += 1
+    jobs_to_plan = memory.rows[2][:count]
+    if count == 0:
+        return
+    least, worst = np.inf, 0.0
+    for which in range(ORDERS):
+        for k in range(count):
+            keys[k] = _key(view.jobs[np.uint64(jobs_to_plan[k])], which)
+        sort_by(keys, order, count)
+        cost = _cost(view, base, trial, jobs_to_plan, order, alpha, np.inf)
+        worst = max(worst, cost)
+        if cost < least:
+            least = cost
+            copy(order, best, count)
+    if count > 1:
+        copy(best, order, count)
+        _anneal(view, memory, jobs_to_plan, least, worst)
+    for k in range(count):
+        row = jobs_to_plan[best[k]]
+        job = view.jobs[np.uint64(row)]
+        start = earliest_start(base, job, soonest_start(view, job), job.walltime)
+        if start < np.inf:
+            reserve(base, job, start, job.walltime)
+            start_at(starts, row, start)
+
+
+@hot_kernel
+def copy(source: Array, target: Array, count: int) -> None:
+    """Copy the first `count` elements."""
+    for k in range(count):
+        target[k] = source[k]
+
+
+@hot_kernel
+def _can_start(view: Array, profile: Array) -> bool:
+    for row in view.queue:
+        job = view.jobs[np.uint64(row)]
+        if not job.held and fits(profile, job, soonest_start(view, job), job.walltime):
+            return True
+    return False
+
+
+@hot_kernel
+def _key(job: Array, which: int) -> float:
+    """Return what order number `which` sorts by."""
+    if which == 0:
+        return 0.0  # order of arrival
+    if which <= 2:
+        return job.walltime if which == 1 else -job.walltime  # type: ignore[no-any-return]
+    if which <= 4:
+        return float(job.nodes) if which == 3 else -float(job.nodes)
+    if which <= 6:
+        return float(job.bytes) if which == 5 else -float(job.bytes)
+    return job.nodes * job.walltime if which == 7 else job.bytes / job.nodes  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def sort_by(keys: Array, order: Array, count: int) -> None:
+    """Write 0 to `count` - 1 into `order`, by key; ties by number. (A Shell sort: np.argsort would make an array.)"""
+    for k in range(count):
+        order[k] = k
+    gap = count // 2
+    while gap > 0:
+        for k in range(gap, count):
+            moved = order[k]
+            key = keys[moved]
+            at = k
+            while at >= gap and (
+                keys[order[at - gap]] > key or (keys[order[at - gap]] == key and order[at - gap] > moved)
+            ):
+                order[at] = order[at - gap]
+                at -= gap
+            order[at] = moved
+        gap //= 2
+
+
+@hot_kernel
+def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst: float) -> None:
+    """Swap jobs of the order, and leave the best order seen in `memory.rows[1]`."""
+    order, best, chance, count = memory.rows[0], memory.rows[1], memory.chance, jobs_to_plan.size
+    temperature = worst - least if worst > least else _FLAT * least
+    present = least
+    for swap in range(SWAPS):
+        first, second = draw(chance, count), draw(chance, count)
+        luck = (draw(chance, _FINE) + 1.0) / _FINE
+        order[first], order[second] = order[second], order[first]
+        limit = present - temperature * np.log(luck)  # Metropolis: accepted below it
+        cost = _cost(view, memory.profile, memory.trial, jobs_to_plan, order, memory.options[0], limit)
+        if cost < limit:
+            present = cost
+            if cost < least:
+                least = cost
+                copy(order, best, count)
+        else:
+            order[first], order[second] = order[second], order[first]
+        if swap % SWAPS_PER_STEP == SWAPS_PER_STEP - 1:
+            temperature *= COOLING
+
+
+@hot_kernel
+def _cost(
+    view: Array, base: Array, trial: Array, jobs_to_plan: Array, order: Array, alpha: float, limit: float
+) -> float:
+    """Return the cost of an order; inf as soon as it cannot stay below `limit`."""
+    copy_profile(base, trial)
+    total = 0.0  # with every job that has no start yet at its soonest one
+    for row in jobs_to_plan:
+        job = view.jobs[np.uint64(row)]
+        total += _waiting(job, soonest_start(view, job), alpha)
+    for k in range(jobs_to_plan.size):
+        job = view.jobs[np.uint64(jobs_to_plan[order[k]])]
+        soonest = soonest_start(view, job)
+        start = earliest_start(trial, job, soonest, job.walltime)
+        total += _waiting(job, start, alpha) - _waiting(job, soonest, alpha)
+        if total >= limit:
+            return np.inf
+        reserve(trial, job, start, job.walltime)
+    return total
+
+
+@hot_kernel
+def _waiting(job: Array, start: float, alpha: float) -> float:
+    wait = start - job.submit
+    if alpha == 1.0:
+        return wait  # type: ignore[no-any-return]
+    return wait * wait if alpha == 2.0 else wait**alpha  # type: ignore[no-any-return]
