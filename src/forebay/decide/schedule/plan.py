@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from forebay.decide.schedule.backfill import plan_holders
+from forebay.decide.schedule.backfill import plan_holders, plan_start
 from forebay.decide.schedule.memory import DEPTH
 from forebay.decide.schedule.profile import copy_profile, earliest_start, fits, project_ends, reserve
-from forebay.decide.schedule.view import soonest_start, start_at
+from forebay.decide.schedule.view import soonest_start
 from forebay.model.kernels import Array, hot_kernel
 from forebay.model.random_numbers import draw
 
-ORDERS = 9  # to begin with
+ORDERS, LAST = 10, 9  # orders to begin with; the last one is that of the last plan, with new jobs behind it
 SWAPS = 189
 COOLING, SWAPS_PER_STEP = 0.9, 6
 _FLAT = 0.1  # if all orders to begin with cost the same, the first temperature is this share of their cost
@@ -37,7 +37,8 @@ def plan(view: Array, memory: Array, starts: Array) -> None:
     least, worst = np.inf, 0.0
     for which in range(ORDERS):
         for k in range(count):
-            keys[k] = _key(view.jobs[np.uint64(jobs_to_plan[k])], which)
+            job = view.jobs[np.uint64(jobs_to_plan[k])]
+            keys[k] = _key(job, which) if which < LAST else _last_place(memory, job.id)
         sort_by(keys, order, count)
         cost = _cost(view, base, trial, jobs_to_plan, order, alpha, np.inf)
         worst = max(worst, cost)
@@ -47,13 +48,12 @@ def plan(view: Array, memory: Array, starts: Array) -> None:
     if count > 1:
         copy(best, order, count)
         _anneal(view, memory, jobs_to_plan, least, worst)
+    memory.planned[0] = count
     for k in range(count):
         row = jobs_to_plan[best[k]]
         job = view.jobs[np.uint64(row)]
-        start = earliest_start(base, job, soonest_start(view, job), job.walltime)
-        if start < np.inf:
-            reserve(base, job, start, job.walltime)
-            start_at(starts, row, start)
+        memory.ids[k] = job.id
+        plan_start(base, starts, row, job, soonest_start(view, job))
 
 
 @hot_kernel
@@ -84,6 +84,15 @@ def _key(job: Array, which: int) -> float:
     if which <= 6:
         return float(job.bytes) if which == 5 else -float(job.bytes)
     return job.nodes * job.walltime if which == 7 else job.bytes / job.nodes  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def _last_place(memory: Array, job: int) -> float:
+    """Return the job's place in the last plan; inf for a new one."""
+    for k in range(memory.planned[0]):
+        if memory.ids[k] == job:
+            return float(k)
+    return np.inf
 
 
 @hot_kernel
