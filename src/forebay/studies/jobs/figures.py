@@ -285,10 +285,11 @@ def gantt(results: JobsResults) -> Figure:
     shown = results.choose(_FEW)
     hours = DAY if end - begin > 4 * DAY else HOUR
     fates = {name: results.fates[jobs.name, name] for name in shown}
-    inside = [
-        np.flatnonzero((f["held_from"] - first < end) & (f["held_until"] - first > begin)) for f in fates.values()
-    ]
-    visible = sorted({int(job) for each in inside for job in each})
+    inside = {
+        name: np.flatnonzero((f["held_from"] - first < end) & (f["held_until"] - first > begin))
+        for name, f in fates.items()
+    }
+    visible = sorted({int(job) for each in inside.values() for job in each})
     colours = dict(zip(visible, cycle(_COLOURS), strict=False))
 
     def draw(axes: Axes, name: str, resource: str) -> None:
@@ -296,9 +297,15 @@ def gantt(results: JobsResults) -> Figure:
         begins, ends = ("start", "end") if of_nodes else ("held_from", "held_until")
         unit = 1.0 if of_nodes else 1e9
         total = results.nodes if of_nodes else results.space
-        f = fates[name]
-        blocks = place_blocks(f[begins] - first, f[ends] - first, jobs.rows["nodes" if of_nodes else "bytes"], total)
-        seen = [b for b in blocks if b.begin < end and b.end > begin]
+        own, f = inside[name], fates[name][inside[name]]
+        # Jobs that run when the window begins are placed in their order there.
+        blocks = place_blocks(
+            np.maximum(f[begins] - first, begin),
+            f[ends] - first,
+            jobs.rows["nodes" if of_nodes else "bytes"][own],
+            total,
+        )
+        seen = [b._replace(job=int(own[b.job])) for b in blocks if b.begin < end]
         boxes = [
             Rectangle((b.begin / hours, b.low / unit), (b.end - b.begin) / hours, (b.high - b.low) / unit) for b in seen
         ]
@@ -310,10 +317,12 @@ def gantt(results: JobsResults) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 3, 6, 10]))
         axes.set_ylabel("nodes" if of_nodes else "GB")
         for b in seen:
-            low, high = max(b.begin, begin), min(b.end, end)
-            if high - low > 0.09 * (end - begin) and b.high - b.low > 0.085 * total:
+            last = min(b.end, end)
+            if last - b.begin > 0.09 * (end - begin) and b.high - b.low > 0.085 * total:
                 text: Style = {"ha": "center", "va": "center", "fontsize": 5.5, "color": "white", "clip_on": True}
-                axes.text((low + high) / 2 / hours, (b.low + b.high) / 2 / unit, printable(jobs.ids[b.job], 12), **text)
+                axes.text(
+                    (b.begin + last) / 2 / hours, (b.low + b.high) / 2 / unit, printable(jobs.ids[b.job], 12), **text
+                )
 
     def title(name: str, resource: str) -> str:
         waiting = plural(_most_waiting(jobs, fates[name], begin, end), "job")
