@@ -448,7 +448,7 @@ def test_the_timeline_is_walked_by_keys_and_told_to_those_who_do_not_see_it(site
 
 VIEWS = {
     "machine": ".node", "grants/timeline": "canvas[aria-label*=grant]", "grants/list": "tr[data-grant]",
-    "decisions": ".feed li", "history": ".note", "forwarding": ".note",
+    "decisions": ".feed li", "schedule": ".note", "history": ".note", "forwarding": ".note",
 }  # fmt: skip
 """What each view has once it is there."""
 CLIPPED = """() => [...document.querySelectorAll("html, body, header *, #totals *, main, aside, aside *, th")]
@@ -474,7 +474,9 @@ def test_it_can_be_read_in_the_dark_and_on_a_narrow_screen(site: Site, name: str
         assert made.elsewhere(site.url) == []
 
 
-def test_without_a_history_or_a_forwarding_layer_the_page_says_how_to_have_them(admin: Visitor) -> None:
+def test_without_a_history_a_forwarding_layer_or_a_planner_the_page_says_how_to_have_them(admin: Visitor) -> None:
+    admin.page.get_by_role("link", name="Schedule", exact=True).click()
+    admin.page.get_by_text("No planner is configured.").wait_for()
     admin.page.get_by_role("link", name="History", exact=True).click()
     admin.page.get_by_text("No history is configured.").wait_for()
     admin.page.get_by_role("link", name="Forwarding", exact=True).click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,9 @@ from forebay.act.control.service.settings import ForwardSettings, ServiceSetting
 from forebay.act.forward.net.address import Address
 from forebay.act.log import Log
 from forebay.act.metrics import Endpoint, Metric
+from forebay.act.slurm.planner.record import write_plan
+from forebay.act.slurm.planner.settings import Steering
+from forebay.act.slurm.planner.steering import steer
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
 from forebay.show.web import pages
@@ -23,6 +27,7 @@ from support.browser import MISSING, Visitor, browser, visitor
 from support.certificates import certificate
 from support.control import Running
 from support.made_up_runs import MIB, a_run, fill
+from support.slurm_planner import GB, cluster, job, plan_of, running
 
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a browser"),
@@ -52,6 +57,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
                 key=key,
                 history=_history(folder),
                 forward=forward,
+                schedule=_plan(folder),
             )
         )
         service.start()
@@ -76,6 +82,17 @@ def _history(folder: Path) -> str:
         with store.writing() as connection:
             record_decision(connection, row | layout)
     return str(folder / "history.db")
+
+
+def _plan(folder: Path) -> Path:
+    """What the planner writes about a busy cluster, now and in shadow mode."""
+    now = time.time()
+    jobs = [running(1, nodes=3, limit=600.0, start=now - 60), running(2, space=60.0 * GB, start=now - 60, limit=3600.0)]
+    jobs += [job(k, nodes=1 + k % 3, space=20.0 * k * GB, limit=100.0 * k, submit=now - 3000) for k in range(3, 9)]
+    plan = plan_of(cluster(*jobs, job(9, reason="Dependency"), at=now))
+    about = {"mode": "shadow", "policy": "sjf-bb", "interval": 10.0}
+    write_plan(folder / "plan.json", plan, steer(plan, {}, Steering())[0], about)
+    return folder / "plan.json"
 
 
 def _metrics(at_the_end: Callable[[Callable[[], None]], object]) -> str:
@@ -150,3 +167,19 @@ def test_forwarding_shows_queues_the_window_over_time_and_what_was_learned(admin
     learned = page.get_by_role("table", name="What the council learned").get_by_role("row").nth(1)
     assert "file-per-process" in learned.inner_text() and "2 ms" in learned.inner_text()
     admin.shot("forwarding")
+
+
+def test_the_schedule_shows_which_jobs_start_when_and_why_the_others_wait(admin: Visitor) -> None:
+    page = admin.page
+    page.get_by_role("link", name="Schedule", exact=True).click()
+    page.get_by_text("Shadow mode: this is what the planner would do.").wait_for()
+    waiting = page.get_by_role("table", name="Planned jobs").get_by_role("row")
+    assert [waiting.nth(k).get_by_role("cell").first.inner_text() for k in range(1, 4)] == ["3", "4", "5"]
+    assert "It waits for" in waiting.nth(2).inner_text()
+    assert "Dependency" in page.get_by_role("table", name="Jobs that are not planned").inner_text()
+    page.get_by_role("img", name="Jobs over time").wait_for()
+    admin.shot("schedule")
+    page.set_viewport_size({"width": 360, "height": 844})
+    assert page.evaluate("() => document.querySelector('main').scrollWidth <= innerWidth")
+    admin.shot("schedule-narrow")
+    page.set_viewport_size({"width": 1360, "height": 860})

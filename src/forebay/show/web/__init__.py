@@ -12,6 +12,7 @@ def pages(settings: ServiceSettings | None = None) -> Pages:
     """The page's files, and its views beside those of the service."""
     from forebay.show.web.forwarding import forwarding
     from forebay.show.web.history import application, application_runs, history, make_run_sheet
+    from forebay.show.web.schedule import read_plan
 
     if settings is None:
         return Pages(files=read_files(FILES))
@@ -20,6 +21,7 @@ def pages(settings: ServiceSettings | None = None) -> Pages:
         "application": lambda query: application(settings.history, query["of"]),
         "runs": lambda query: application_runs(settings.history, query["of"]),
         "forwarding": lambda _: forwarding(settings.forward),
+        "schedule": lambda _: read_plan(settings.schedule),
     }
     sheets = {"run": lambda number: make_run_sheet(settings.history, number)}
     return Pages(files=read_files(FILES), looks=looks, sheets=sheets)

@@ -73,6 +73,7 @@ class ServiceSettings(Table):
     munge: OptionalPath = None  #: The socket of MUNGE's daemon, if it is not the usual one.
     proxies: list[str] = Field(default_factory=list)  #: Addresses or networks of proxies that the service trusts.
     history: str = ""  #: The database of past runs that the page shows.
+    schedule: OptionalPath = None  #: The plan.json of `forebay schedule`, for the page.
     forward: ForwardSettings = ForwardSettings()  #: What the page shows of the forwarding layer.
     rules: Rules = GrantRules()  #: The rules of a new journal; later, `forebay storage rules` changes them.
     limits: Limits = Limits()  #: Limits that keep one caller from blocking the others.

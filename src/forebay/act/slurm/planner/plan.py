@@ -401,8 +401,9 @@ def _explain(
 def _describe_start(start: float, now: float, running: Sequence[RunningJob]) -> str:
     if math.isinf(start):
         return " It has no planned start yet."
+    seconds = round(start - now) if start - now < 600 else 60 * round((start - now) / 60)
     enders = [holder.job.name for holder in running if abs(holder.end_by - start) < 1.0]
     if not enders:
-        return f" It starts in {format_duration(round(start - now))} at the latest, by the jobs that wait now."
+        return f" It starts in {format_duration(seconds)} at the latest, by the jobs that wait now."
     who = f"job {enders[0]}" if len(enders) == 1 else plural(len(enders), "job")
-    return f" It starts in {format_duration(round(start - now))}, when {who} must have ended."
+    return f" It starts in {format_duration(seconds)}, when {who} must have ended."

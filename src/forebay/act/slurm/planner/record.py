@@ -29,6 +29,7 @@ class Record:
         self._path = path
         self._known: dict[str, tuple[str, float]] = {}
         self._machine: Line = {}
+        self._order: list[tuple[str, bool]] = []  # the jobs of the last plan in its order, and whether they were due
 
     def write(self, plan: Plan, states: States, settings: Line) -> None:
         """Append what is new: jobs that wait, their first plan, starts and ends; `settings` are the planner's."""
@@ -39,6 +40,7 @@ class Record:
         ]
         if lines:
             _append(self._path, lines)
+        self._order = [(planned.job.number, planned.start <= plan.at) for planned in plan.planned]
 
     def _about_machine(self, plan: Plan, settings: Line) -> Iterable[Line]:
         machine = plan.machine
@@ -72,11 +74,22 @@ class Record:
             if known is None:
                 continue
             if known[0] in ("waits", "due") and state != "PENDING" and not math.isnan(start) and start <= plan.at:
-                yield {"event": "starts", "at": plan.at, "job": number, "start": start}
+                yield {"event": "starts", "at": plan.at, "job": number, "start": start,
+                       "as_planned": self._is_as_planned(number, jobs)}  # fmt: skip
                 known = self._known[number] = ("runs", start)
             if known[0] == "runs" and state.split()[0] in OVER and not math.isnan(end):
                 yield {"event": "ends", "at": plan.at, "job": number, "end": end, "state": state}
                 self._known[number] = ("over", start)
+
+    def _is_as_planned(self, number: str, jobs: States) -> bool | None:
+        """Whether a job that has started was due in the last plan, or first there; None if it was not in it."""
+        for ahead, (job, was_due) in enumerate(self._order):
+            if job == number:
+                still_waiting = (
+                    other for other, _ in self._order[:ahead] if jobs.get(other, ("", 0, 0))[0] == "PENDING"
+                )
+                return was_due or next(still_waiting, None) is None
+        return None
 
 
 def _append(path: Path, lines: Iterable[Line]) -> None:

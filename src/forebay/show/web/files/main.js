@@ -12,6 +12,7 @@ const LOADED = {
   decisions: () => import("/page/decisions.js"),
   history: () => import("/page/history.js"),
   forwarding: () => import("/page/forwarding.js"),
+  schedule: () => import("/page/schedule.js"),
   study: () => import("/page/study.js"),
 };
 const at = (id) => document.getElementById(id);

@@ -8,6 +8,7 @@ export const TITLES = {
   decisions: "Decisions",
   history: "History",
   forwarding: "Forwarding",
+  schedule: "Schedule",
   study: "Study",
 };
 
@@ -16,7 +17,7 @@ export function views() {
   if (world.reading?.kind === "study") return ["study"];
   if (world.reading) return ["machine", "grants", "decisions"];
   return world.who?.role === "administrator"
-    ? ["machine", "grants", "decisions", "history", "forwarding"]
+    ? ["machine", "grants", "decisions", "schedule", "history", "forwarding"]
     : ["machine", "grants", "decisions"];
 }
 
