@@ -1,6 +1,7 @@
 """What the page shows besides: the history, and the forwarding layer."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from forebay.model.errors import BadInput
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding
 from forebay.show.web.history import application, application_runs, history, make_run_sheet
+from forebay.show.web.schedule import read_plan
 from support.html_pages import Page
 from support.made_up_runs import MIB, a_run, fill
 
@@ -188,14 +190,31 @@ def test_a_file_that_is_no_councils_is_told_and_the_rest_is_shown(tmp_path: Path
     assert "is not a file of the council" in found["troubles"][1]
 
 
-def test_the_services_file_says_where_both_are(tmp_path: Path) -> None:
-    text = '[service]\nhistory = "h.db"\n[service.forward]\nmetrics = ["a:1"]\nlog = "council.log"\n'
+def test_the_services_file_says_where_all_are(tmp_path: Path) -> None:
+    text = '[service]\nhistory = "h.db"\nschedule = "plan.json"\n'
+    text += '[service.forward]\nmetrics = ["a:1"]\nlog = "council.log"\n'
     (tmp_path / "serve.toml").write_text(text)
     settings = read_service(tmp_path / "serve.toml", {})
     assert settings.history == str(tmp_path / "h.db")
     assert settings.forward == ForwardSettings(metrics=["a:1"], log=tmp_path / "council.log")
     looks = pages(settings).looks
-    assert set(looks) == {"history", "application", "runs", "forwarding"} and "none" in looks["application"](
-        {"of": "x"}
-    )
+    assert set(looks) == {"history", "application", "runs", "forwarding", "schedule"}
+    assert "none" in looks["application"]({"of": "x"}) and "plan.json" in str(looks["schedule"]({})["none"])
     assert "index.html" in pages(settings).files and pages().looks == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("{}", "is not a plan"), ("[1", "is not a plan"), (None, "not exist yet")]
+)
+def test_a_plan_that_cannot_be_read_is_said(text: str | None, wanted: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "plan.json").write_text(text)
+    assert wanted in str(read_plan(tmp_path / "plan.json")["none"])
+
+
+def test_an_old_plan_is_shown_with_a_warning(tmp_path: Path) -> None:
+    plan = {"at": time.time() - 7200, "interval": 10, "running": [], "planned": [{}] * 600, "others": []}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    view = read_plan(tmp_path / "plan.json")
+    assert "Slurm decides alone" in view["trouble"]
+    assert (len(view["planned"]), view["counts"]["planned"]) == (500, 600)
