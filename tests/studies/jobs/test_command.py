@@ -14,6 +14,7 @@ EXAMPLE = Path(__file__).parents[3] / "src/forebay/show/examples/jobs.csv"
 HEAD = "job,submit,nodes,walltime,runtime,bytes_per_node"
 MACHINE = ("--nodes", 16, "--space", "160GB", "--workers", 1)
 TWO = ("--schedule", "fcfs-bb,sjf-bb")
+THREE = ("--schedule", "easy,fcfs-bb,sjf-bb")
 
 
 @pytest.fixture
@@ -23,19 +24,31 @@ def forebay(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_study_writes_report_tables_and_figures(forebay: Forebay, tmp_path: Path) -> None:
-    options = ("--jobs", EXAMPLE, *MACHINE, *TWO, "--sweep", "space=0.5,2", "--sweep", "walltimes=1,5", "--out", "new")
+    options = (
+        "--jobs",
+        EXAMPLE,
+        *MACHINE,
+        *THREE,
+        "--sweep",
+        "space=0.5,2",
+        "--sweep",
+        "walltimes=1,5",
+        "--out",
+        "new",
+    )
     ran = forebay("study", "jobs", *options)
     assert ran.code == 0
     assert "Waiting in hours, bounded slowdown and use" in ran.out
     assert "sjf-bb has the least waiting time" in ran.out
+    assert "Reserving bytes as well as nodes for the first job" in ran.out
     out = tmp_path / "new"
     assert sorted(p.name.split("-")[1] for p in out.glob("*.png")) == [str(n) for n in range(1, 9)]
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "forebay study jobs --jobs jobs.csv --nodes 16 --space 160GB --schedule fcfs-bb,sjf-bb" in page
+    assert "--jobs jobs.csv --nodes 16 --space 160GB --mode allocation --schedule easy,fcfs-bb,sjf-bb" in page
     assert "--sweep space=0.5,2 --sweep walltimes=1,5" in page
     document = json.loads((out / "results.json").read_text(encoding="utf-8"))
     changed = [(r["sweep"], r["value"], r["schedule"]) for r in document["sweeps"]]
-    assert len(changed) == 8
+    assert len(changed) == 12
     assert ("space", 0.5, "fcfs-bb") in changed
 
 
@@ -56,6 +69,37 @@ def test_rows_and_starts_agree_with_the_jobs(forebay: Forebay, tmp_path: Path) -
         assert row["max_wait"] == pytest.approx(waited[-1])
         assert 0 < row["bytes_used"] < row["nodes_used"] <= 1
     assert document == forebay("study", "jobs", *options[:-2], "--out", "again").json
+
+
+def test_staging_holds_bytes_before_the_start_and_after_the_end(forebay: Forebay, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(
+        "job,submit,nodes,walltime,runtime,bytes,bytes_in,bytes_out\n1,0,1,600,60,9,5GB,2GB\n"
+    )
+    options = ("--jobs", "x.csv", *MACHINE, "--schedule", "sjf-bb", "--json", "--starts", "starts.csv")
+    [row] = forebay("study", "jobs", *options, "--mode", "transfers", "--pfs", "0.1 GB/s").json["rows"]
+    assert (row["mean_wait"], row["makespan"]) == (pytest.approx(50), pytest.approx(50 + 60 + 20))
+    assert row["bytes_used"] == pytest.approx(9 / 160e9)
+    assert row["nodes_used"] == pytest.approx(60 / 130 / 16)
+    assert (tmp_path / "starts.csv").read_text() == "job,start,end,disks,schedule,jobs\n1,50,110,,sjf-bb,x\n"
+
+
+def test_real_disks_have_numbers_and_fragments_count(forebay: Forebay, tmp_path: Path) -> None:
+    bandwidths = 'write_bandwidth = "1 GB/s"\nread_bandwidth = "1 GB/s"'
+    disk = f'[[node.disk]]\ncount = 2\ncapacity = "10 GB"\n{bandwidths}\n'
+    (tmp_path / "two.toml").write_text(f'name = "two"\n[[node]]\nname = "n"\nnetwork_bandwidth = "1 GB/s"\n{disk}')
+    rows = ["1,0,1,100,100,6GB", "2,1,1,100,50,6GB", "3,2,1,100,100,8GB"]  # 8 GB are free, but 4 on each disk
+    (tmp_path / "x.csv").write_text("\n".join(["job,submit,nodes,walltime,runtime,bytes", *rows]) + "\n")
+    options = ("--jobs", "x.csv", "--nodes", 16, "--workers", 1, "--schedule", "fcfs-bb", "--starts", "starts.csv")
+    ran = forebay("study", "jobs", *options, "--platform", "two.toml", "--policy", "worst-fit", "--out", "disks")
+    assert ran.code == 0
+    with (tmp_path / "starts.csv").open(newline="") as file:
+        first, second, third = csv.DictReader(file)
+    assert [float(job["start"]) for job in (first, second, third)] == [0, 1, 51]
+    assert {first["disks"], second["disks"]} == {"0", "1"}
+    assert third["disks"] == second["disks"]
+    forebay("study", "jobs", *options, "--space", "20GB", "--out", "pool")
+    with (tmp_path / "starts.csv").open(newline="") as file:
+        assert [float(row["start"]) for row in csv.DictReader(file)] == [0, 1, 2]
 
 
 def test_several_files_are_parts_wherever_they_stand(forebay: Forebay, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,20 @@ def build(
         ),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Compute nodes of the machine.", min=1, max=10_000_000)] = None,
-    space: Annotated[str | None, typer.Option(help="Burst buffer, with a unit: 480GB.")] = None,
+    space: Annotated[str | None, typer.Option(help="Burst buffer as one pool, with a unit: 480GB.")] = None,
+    platform: Annotated[
+        str | None, typer.Option(help="Burst buffer as disks, instead of --space: a platform's name, .toml or .yml.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="With --platform: the storage policy. [forebay]")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="With --platform: the largest part of a job on a disk. [the smallest disk]")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="'allocation', or 'transfers': stage-in before the start, stage-out after the end.")
+    ] = "allocation",
+    pfs: Annotated[
+        str | None, typer.Option(help="For transfers: bandwidth of the parallel file system. [1.25 GB/s]")
+    ] = None,
     schedule: Annotated[
         str | None, typer.Option(help=f"Comma-separated scheduling policies, or 'all'. [{','.join(_POLICIES)}]")
     ] = None,
@@ -67,7 +81,9 @@ def build(
 
     Runs every scheduling policy on logs of jobs (Kopanski and Rzadca 2021).
     """
+    from forebay.decide.registry import check_policy
     from forebay.history.jobs import ReadOptions
+    from forebay.simulate.storage.scenario import find_platform
     from forebay.studies.jobs.experiment import JobsStudy
     from forebay.studies.jobs.variations import parse_sweeps
 
@@ -76,7 +92,13 @@ def build(
         raise BadInput("--jobs", "is missing; give one or more files of jobs")
     if nodes is None:
         raise BadInput("--nodes", "is missing; give the number of compute nodes, like 96")
-    size = _parse_space(space)
+    disks = None if platform is None else find_platform(platform, Path(), "--platform")
+    if disks is not None and space is not None:
+        raise BadInput("--space", "conflicts with --platform, which has its own size; remove one of them")
+    size = disks.capacity if disks else _parse_space(space)
+    if disks is None and (policy or split):
+        raise BadInput("--policy" if policy else "--split", "needs --platform, which has the disks")
+    bandwidth = _parse_bandwidth(mode, pfs)
     if starts is not None:
         check_file("--starts", starts)
     schedules, variations = _choose_schedules(schedule), parse_sweeps(sweep or [])
@@ -90,6 +112,10 @@ def build(
         schedules=schedules,
         variations=variations,
         seed=seed,
+        bandwidth=bandwidth,
+        platform=disks,
+        storage=check_policy("--policy", "storage", policy or "forebay") if disks else "",
+        split=_parse_split(split),
         window=frame,
         starts=starts,
     )
@@ -114,6 +140,30 @@ def _parse_space(text: str | None) -> int:
     return int(
         parse_quantity("--space", text, lambda t: parse_size(require_unit(t)), lambda v: 1 <= v <= MOST_BYTES, rule)
     )
+
+
+def _parse_split(text: str | None) -> int:
+    from forebay.model.units import parse_size, require_unit
+
+    if text is None:
+        return 0
+    return int(
+        parse_quantity("--split", text, lambda t: parse_size(require_unit(t)), lambda v: v >= 1, "must be a size")
+    )
+
+
+def _parse_bandwidth(mode: str, pfs: str | None) -> float:
+    """Return bytes per second; infinity in mode allocation."""
+    from forebay.model.units import parse_bandwidth
+
+    if mode not in ("allocation", "transfers"):
+        raise BadInput("--mode", f"must be allocation or transfers, not {mode!r}")
+    if mode == "allocation":
+        if pfs is not None:
+            raise BadInput("--pfs", "needs --mode transfers")
+        return math.inf
+    rule = "must be above 0 and finite"
+    return parse_quantity("--pfs", pfs or "1.25 GB/s", parse_bandwidth, lambda v: 0 < v < math.inf, rule)
 
 
 def _parse_window(text: str | None) -> tuple[float, float] | None:

@@ -1,24 +1,29 @@
 """Every scheduling policy on every file of jobs, on one machine and on changed ones."""
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay.decide.registry import find
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.model.jobs import Jobs, reject_oversized
+from forebay.model.system import Platform
 from forebay.show.output import whole_file
 from forebay.show.report import Report
 from forebay.show.rows import Rows
-from forebay.simulate.jobs.run import JobMachine, simulate_jobs
+from forebay.simulate.jobs.run import JobMachine, JobRun, simulate_jobs
 from forebay.studies.jobs.measures import bounded_slowdowns, measure_run, size_masks, waits
 from forebay.studies.jobs.results import FATE, RUN, SIZE, JobsResults
 from forebay.studies.jobs.variations import BASE, Variation
 from forebay.studies.study import Store, Study, digest, policy_digests
+
+ALLOCATION, TRANSFERS = "allocation", "transfers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +36,31 @@ class JobsStudy(Study[JobsResults]):
     schedules: Sequence[str]
     variations: tuple[Variation, ...]
     seed: int
+    bandwidth: float = math.inf
+    """Of the parallel file system; finite if jobs stage data in and out."""
+    platform: Platform | None = None
+    """The disks of the burst buffer, which hold `space` bytes together; without them it is one pool."""
+    storage: str = ""
+    """The storage policy that chooses disks."""
+    split: int = 0
     window: tuple[float, float] | None = None
     starts: Path | None = None
     name = "jobs"
     noun = "run"
 
+    @property
+    def mode(self) -> str:
+        return TRANSFERS if math.isfinite(self.bandwidth) else ALLOCATION
+
     def settings(self) -> dict[str, object]:
+        storage = [self.storage] if self.storage else []
         return {
             "version of Forebay": sources_digest(),
-            "policies": policy_digests((("schedule", self.schedules),)),
+            "policies": policy_digests((("schedule", self.schedules), ("storage", storage))),
             "jobs": [digest(jobs.rows.tobytes()) for jobs in self.workloads],
-            **self.fields("nodes", "space", "schedules", "seed"),
+            "bandwidth of the file system": self.bandwidth if self.mode == TRANSFERS else None,
+            "platform": digest(repr(self.platform)) if self.platform else None,
+            **self.fields("nodes", "space", "schedules", "mode", "storage", "split", "seed"),
         }
 
     def pieces(self) -> dict[str, tuple[Jobs, Variation, str]]:
@@ -69,12 +88,20 @@ class JobsStudy(Study[JobsResults]):
     def run_piece(self, key: str) -> Rows:
         """Run one file under one policy: FATE rows."""
         jobs, variation, schedule = self.pieces()[key]
-        machine = JobMachine(nodes=self.nodes, space=variation.scale_space(self.space))
+        machine = JobMachine(
+            nodes=self.nodes,
+            space=variation.scale_space(self.space),
+            bandwidth=self.bandwidth,
+            platform=variation.scale_platform(self.platform) if self.platform else None,
+            storage=find("storage", self.storage) if self.storage else None,
+            split=self.split,
+        )
         run = simulate_jobs(self._varied(jobs, variation), machine, find("schedule", schedule), seed=self.seed)
-        fates = np.zeros(run.starts.size, dtype=FATE)
-        fates["start"] = fates["held_from"] = run.starts
-        fates["end"] = fates["held_until"] = run.ends
-        fates["killed"] = run.killed
+        disks = describe_disks(run)
+        fates = np.zeros(run.starts.size, dtype=[*FATE.descr, ("disks", disks.dtype)])
+        fates["start"], fates["held_from"] = run.starts, run.held_from
+        fates["end"], fates["held_until"] = run.ends, run.held_until
+        fates["killed"], fates["disks"] = run.killed, disks
         return fates
 
     def collect(self, pieces: Store) -> JobsResults:
@@ -92,7 +119,7 @@ class JobsStudy(Study[JobsResults]):
             settings=self.settings(),
             nodes=self.nodes,
             space=self.space,
-            mode="allocation",
+            mode=self.mode,
             workloads=[self._varied(jobs, BASE) for jobs in self.workloads],
             runs=np.array(runs, dtype=RUN),
             sizes=np.array(sizes, dtype=SIZE),
@@ -115,6 +142,12 @@ def _measure_sizes(jobs: Jobs, fates: Rows, schedule: str, nodes: int) -> list[t
     ]
 
 
+def describe_disks(run: JobRun) -> NDArray[np.str_]:
+    """The numbers of each job's disks, in order, as text."""
+    bounds = zip(run.first_disk[:-1].tolist(), run.first_disk[1:].tolist(), strict=True)
+    return np.array([" ".join(map(str, sorted(set(run.disks[low:high].tolist())))) for low, high in bounds])
+
+
 def write_starts(results: JobsResults, path: Path) -> None:
     """Write a line for each job of each run on the study's own machine; disks are numbers separated by spaces."""
     with whole_file(path) as file:
@@ -123,5 +156,6 @@ def write_starts(results: JobsResults, path: Path) -> None:
         for jobs in results.workloads:
             for schedule in results.schedules:
                 fates = results.fates[jobs.name, schedule]
-                times = zip(jobs.ids, fates["start"].tolist(), fates["end"].tolist(), strict=True)
-                lines.writerows((job, f"{s:.15g}", f"{e:.15g}", "", schedule, jobs.name) for job, s, e in times)
+                columns = (fates[name].tolist() for name in ("start", "end", "disks"))
+                rows = zip(jobs.ids, *columns, strict=True)
+                lines.writerows((job, f"{s:.15g}", f"{e:.15g}", d, schedule, jobs.name) for job, s, e, d in rows)

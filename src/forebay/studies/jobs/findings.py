@@ -10,7 +10,18 @@ from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Record, records, select
 from forebay.studies.jobs.figures import figures_of
 from forebay.studies.jobs.measures import SIZES
-from forebay.studies.jobs.results import FOREBAY, METRICS, PLAN, RUN, JobsResults, normalised, ratios, sweep_records
+from forebay.studies.jobs.results import (
+    EASY,
+    FCFS_BB,
+    FOREBAY,
+    METRICS,
+    PLAN,
+    RUN,
+    JobsResults,
+    normalised,
+    ratios,
+    sweep_records,
+)
 
 _ROW = tuple(name for name in RUN.names or () if name not in ("sweep", "value"))
 _ALIKE = 0.01
@@ -134,6 +145,7 @@ def conclusions(results: JobsResults) -> Iterator[str]:
     if len(results.schedules) > 1:
         yield from _best(results)
         yield from _named(results)
+    yield from _reserving(results)
     yield from _longest(results)
     yield from _sizes(results)
     yield from _scarce(results)
@@ -177,6 +189,18 @@ def _named(results: JobsResults) -> Iterator[str]:
                 f"{slowdown.min():.2f} to {slowdown.max():.2f} of its values in single files; worse in both in "
                 f"{worse} of {plural(wait.size, 'file')}."
             )
+
+
+def _reserving(results: JobsResults) -> Iterator[str]:
+    """Say what it changes if bytes are reserved as well as nodes."""
+    if {EASY, FCFS_BB} <= set(results.schedules):
+        easy, both = (select(results.base, schedule=name) for name in (EASY, FCFS_BB))
+        hours = " to ".join(_hours(runs["mean_wait"].mean()) for runs in (easy, both))
+        slowdowns = " to ".join(f"{runs['mean_bounded_slowdown'].mean():.2f}" for runs in (easy, both))
+        yield (
+            f"Reserving bytes as well as nodes for the first job ({FCFS_BB} instead of {EASY}) changes the mean "
+            f"waiting time from {hours} hours, and the mean bounded slowdown from {slowdowns}."
+        )
 
 
 def _change(ratio: float) -> str:

@@ -12,6 +12,7 @@ from forebay.studies.jobs.measures import bounded_slowdowns, waits
 _COLUMNS = read_columns(__file__)
 RUN, SIZE, FATE = (np.dtype(_COLUMNS[kind]) for kind in ("run", "size", "fate"))
 REFERENCE, PLAN, FOREBAY = "sjf-bb", "plan:alpha=1", "forebay"
+EASY, FCFS_BB = "easy", "fcfs-bb"
 METRICS = ("mean_wait", "mean_bounded_slowdown")
 
 
@@ -45,7 +46,7 @@ class JobsResults:
 
     def choose(self, most: int) -> list[str]:
         """A few policies for figures that have no room for all: the reference first."""
-        liked = (self.reference, FOREBAY, PLAN, "slurm", "easy", "fcfs-bb")
+        liked = (self.reference, FOREBAY, PLAN, "slurm", EASY, FCFS_BB)
         return list(dict.fromkeys([*(name for name in liked if name in self.schedules), *self.schedules]))[:most]
 
     def pooled(self, schedule: str) -> tuple[Floats, Floats]:

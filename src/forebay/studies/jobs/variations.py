@@ -8,6 +8,7 @@ import numpy as np
 
 from forebay.model.errors import BadInput, nearest_name
 from forebay.model.jobs import Jobs
+from forebay.model.system import Node, Platform
 
 SPACE, LOAD, WALLTIMES = "space", "load", "walltimes"
 DEFAULTS = {SPACE: (0.5, 1.0, 2.0), LOAD: (0.8, 0.9, 1.0, 1.1, 1.2), WALLTIMES: (1.0, 2.0, 5.0)}
@@ -26,6 +27,15 @@ class Variation:
 
     def scale_space(self, space: int) -> int:
         return round(space * self.value) if self.sweep == SPACE else space
+
+    def scale_platform(self, platform: Platform) -> Platform:
+        """Return the platform with disks of the changed size."""
+
+        def scale(node: Node) -> Node:
+            return replace(node, disks=tuple(replace(d, capacity=self.scale_space(d.capacity)) for d in node.disks))
+
+        servers = (replace(server, nodes=tuple(map(scale, server.nodes))) for server in platform.servers)
+        return replace(platform, servers=tuple(servers))
 
     def change_jobs(self, jobs: Jobs) -> Jobs:
         """Return the jobs with a denser order of arrival, or with other wall times; no job runs longer than before."""
