@@ -167,6 +167,24 @@ def fit_together(machine: Machine, subset: Sequence[int], taken: Sequence[Bookin
     return True
 
 
+def slurm(machine: Machine) -> list[int]:
+    def until_full_minute(booking: Booking) -> Booking:
+        return Booking(booking.start, -(-booking.end // 60) * 60, booking.nodes, 0)
+
+    taken, chosen = [until_full_minute(booking) for booking in machine.bookings()], list[int]()
+    free = machine.space - sum(booking.bytes for booking in machine.bookings())
+    for job in machine.queue:
+        start = machine.earliest(job, taken, nodes_only=True)
+        size = machine.booking(job, start).bytes
+        if start == machine.now and size > free:
+            continue
+        if start == machine.now:
+            chosen.append(job)
+            free -= size
+        taken.append(until_full_minute(machine.booking(job, start)))
+    return chosen
+
+
 CHOICES: dict[str, Callable[[], Choice]] = {
     "fcfs": lambda: fcfs,
     "filler": lambda: filler,
@@ -175,6 +193,7 @@ CHOICES: dict[str, Callable[[], Choice]] = {
     "sjf-bb": lambda: sjf_bb,
     "conservative-bb": make_conservative_bb,
     "window": lambda: window,
+    "slurm": lambda: slurm,
 }
 
 

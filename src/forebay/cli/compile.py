@@ -69,6 +69,7 @@ def _steps(folder: Path) -> Iterator[Callable[[], None]]:
     yield _run_striping
     yield _run_exascale
     yield _simulate_requests
+    yield _simulate_jobs
 
 
 def _warm_service() -> None:
@@ -116,3 +117,15 @@ def _simulate_requests() -> None:
     load = Workload(processes=2, pattern=PATTERNS[0], operation="write", request=1 << 20, total=1 << 23)
     for name in policies("order"):
         simulate_requests(Forwarding(nodes=1, scheduler=name), load)
+
+
+def _simulate_jobs() -> None:
+    """Simulate one job: all scheduling policies are compiled together."""
+    import numpy as np
+
+    from forebay.decide.registry import find
+    from forebay.model.jobs import JOB, Jobs
+    from forebay.simulate.jobs.run import JobMachine, simulate_jobs
+
+    rows = np.ones(1, JOB)
+    simulate_jobs(Jobs(rows=rows, ids=["1"]), JobMachine(nodes=1, space=1), find("schedule", "sjf-bb"))

@@ -4,6 +4,7 @@ from forebay.decide.policy import Policy, scheduler
 from forebay.decide.schedule.backfill import easy, fcfs, fcfs_bb, filler, sjf_bb
 from forebay.decide.schedule.conservative import conservative_bb
 from forebay.decide.schedule.plan import plan
+from forebay.decide.schedule.slurm import slurm
 from forebay.decide.schedule.window import window
 from forebay.model.kernels import Array, hot_kernel
 
@@ -18,6 +19,7 @@ SCHEDULES = (
     scheduler("conservative-bb", source="Mu'alem and Feitelson 2001, with bytes")(conservative_bb),
     scheduler("window", source="Fan et al. 2019, exact")(window),
     scheduler("plan", source=_KOPANSKI, options={"alpha": 1.0})(plan),
+    scheduler("slurm", source="Slurm 22.05, measured")(slurm),
 )
 OTHER = -1  # a policy of another package: the caller calls it
 
@@ -47,3 +49,5 @@ def choose(policy: int, view: Array, memory: Array, starts: Array) -> None:
         window(view, memory, starts)
     elif policy == 7:
         plan(view, memory, starts)
+    elif policy == 8:
+        slurm(view, memory, starts)
