@@ -1,4 +1,5 @@
 import os
+import select
 import signal
 import sys
 from contextlib import suppress
@@ -31,6 +32,16 @@ def test_it_runs_beside_us_until_it_is_stopped() -> None:
     assert child.code is None
     child.stop(LONG)
     assert child.code == -signal.SIGTERM
+
+
+def test_it_is_ready_when_its_line_has_ended() -> None:
+    child = Child(python("import os, time\nos.write(1, b'ready')\nwhile True: time.sleep(60)"))
+    assert select.select([child.out], [], [], LONG)[0]
+    assert child.await_ready(0.0) == "late"
+    child.stop(LONG)
+    child = Child(python("import os, time\nos.write(1, b'ready at 7\\n')\nwhile True: time.sleep(60)"))
+    assert child.await_ready(LONG) == "ready"
+    child.stop(LONG)
 
 
 def test_one_that_does_not_listen_is_made_to_end() -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import select
 import shlex
 import signal
@@ -165,9 +166,12 @@ class Child:
         return self._process.poll()
 
     def await_ready(self, seconds: float) -> Literal["ready", "late", "ended"]:
-        """Wait until it prints that it is ready. Return `late` if it prints nothing for `seconds`."""
+        """Wait until it prints a whole line that says ready. Return `late` if it prints nothing for `seconds`.
+
+        A child that writes without a buffer would find the pipe closed if its line were not read to the end.
+        """
         printed = b""
-        while b"ready" not in printed:
+        while not re.search(rb"ready.*\n", printed):
             if not select.select([self.out], [], [], seconds)[0]:
                 return "late"
             if not (more := os.read(self.out, 4096)):
