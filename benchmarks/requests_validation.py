@@ -1,6 +1,6 @@
 """The simulator of requests against the forwarding layer itself, in configurations drawn at random.
 
-    .venv/bin/python benchmarks/requests_validation.py [--configurations N] [--dilation X] [--seconds S] [--seed N]
+    .venv/bin/python benchmarks/requests_validation.py [--layers N] [--dilation X] [--seconds S] [--seed N]
 
 Each configuration runs on a layer of real processes, whose data servers emulate the modelled ones with dilated time,
 and in the simulator. Goals: simulated over measured throughput within 20 % for nine of ten configurations, and the
@@ -17,11 +17,11 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from bench import verdict
@@ -40,8 +40,18 @@ from forebay.simulate.requests.workload import PAPER_WINDOWS
 STRIPE = 64 * KIB
 FIFO = "fifo"
 NEAR, SHARE, NOTABLE = 0.20, 0.9, 0.05
+EACH = 4
 SEEDS = range(5)
 """Simulated runs of a configuration: where the first window begins is chance."""
+
+
+class LayerShape(NamedTuple):
+    """One layer, which several configurations share, as its processes take seconds to start."""
+
+    servers: int
+    nodes: int
+    schedulers: tuple[tuple[str, int], ...]
+    """Names, with windows in nanoseconds; 0 for those without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,23 +77,31 @@ class Machine:
     node: float
 
 
-def draw(rng: np.random.Generator) -> Configuration:
+def draw(rng: np.random.Generator) -> tuple[LayerShape, list[Configuration]]:
+    """Draw a layer and CONFIGURATIONS for it."""
+
     def choose(values: Sequence[Any]) -> Any:
         return values[int(rng.integers(len(values)))]
 
-    scheduler = choose(("twins", "twins", "twins-work-conserving", "twins-work-conserving", "hbrr", "sjf", "mlf"))
-    nodes = choose((1, 2, 4))
-    return Configuration(
-        pattern=choose(PATTERNS),
-        operation=choose(OPERATIONS),
-        processes=choose([p for p in (4, 8, 16, 24, 32, 48) if p >= nodes]),
-        nodes=nodes,
-        servers=choose((1, 2, 3, 4)),
-        request=choose((4 * KIB, 32 * KIB, 100_000, 256 * KIB)),
-        scheduler=scheduler,
-        window=choose(PAPER_WINDOWS) if scheduler.startswith("twins") else 0,
-        mapping=choose(MAPPINGS),
-    )
+    schedulers = []
+    for kinds in (("twins", "twins-work-conserving"), ("twins", "twins-work-conserving", "hbrr", "sjf", "mlf")):
+        name = choose(kinds)
+        schedulers.append((name, choose(PAPER_WINDOWS) if name.startswith("twins") else 0))
+    shape = LayerShape(servers=choose((1, 2, 3, 4)), nodes=choose((1, 2, 4)), schedulers=tuple(schedulers))
+    return shape, [
+        Configuration(
+            pattern=choose(PATTERNS),
+            operation=choose(OPERATIONS),
+            processes=choose((4, 8, 16, 24, 32, 48)),
+            nodes=shape.nodes,
+            servers=shape.servers,
+            request=choose((4 * KIB, 32 * KIB, 100_000, 256 * KIB)),
+            scheduler=shape.schedulers[number % 2][0],
+            window=shape.schedulers[number % 2][1],
+            mapping=choose(MAPPINGS),
+        )
+        for number in range(EACH)
+    ]
 
 
 def measure_machine() -> Machine:
@@ -122,20 +140,26 @@ def build_simulated(c: Configuration, machine: Machine, dilation: float, schedul
     )
 
 
+def build_load(c: Configuration, total: int, first_servers: tuple[int, ...] = ()) -> simulated.Workload:
+    return simulated.Workload(
+        processes=c.processes,
+        pattern=c.pattern,
+        operation=c.operation,
+        request=c.request,
+        total=total,
+        first_servers=first_servers,
+    )
+
+
 def choose_total(c: Configuration, machine: Machine, dilation: float, seconds: float) -> int:
     """The bytes that fifo moves in about this many (dilated) seconds, by simulation; whole requests of each process."""
     each = c.processes * c.request
-    load = simulated.Workload(
-        processes=c.processes, pattern=c.pattern, operation=c.operation, request=c.request, total=16 * each
-    )
-    took = simulate_requests(build_simulated(c, machine, dilation, FIFO), load).seconds * dilation / 16
+    load, layer = build_load(c, 16 * each), build_simulated(c, machine, dilation, FIFO)
+    took = simulate_requests(layer, load).seconds * dilation / 16
     return max(round(seconds / took), 4) * each
 
 
-def simulate(c: Configuration, machine: Machine, dilation: float, total: int) -> dict[str, float]:
-    load = simulated.Workload(
-        processes=c.processes, pattern=c.pattern, operation=c.operation, request=c.request, total=total
-    )
+def simulate(c: Configuration, machine: Machine, dilation: float, load: simulated.Workload) -> dict[str, float]:
     return {
         name: mean(
             simulate_requests(build_simulated(c, machine, dilation, name), load, seed=seed).bandwidth for seed in SEEDS
@@ -144,28 +168,41 @@ def simulate(c: Configuration, machine: Machine, dilation: float, total: int) ->
     }
 
 
-def measure(c: Configuration, dilation: float, total: int, rounds: int) -> dict[str, list[float]]:
-    """Bytes per second in emulated time, by scheduler and round."""
-    window = f":window={round(c.window * dilation)}" if c.window else ""
-    layout = Layout(count=c.servers, size=STRIPE)
-    shape = Shape(servers=c.servers, nodes=c.nodes, layout=layout, dilation=dilation, mapping=c.mapping)
+@contextmanager
+def start_layer(shape: LayerShape, dilation: float) -> Iterator[dict[tuple[str, int], LayerAccess]]:
+    """Give access to the layer's I/O nodes with fifo and with each of its schedulers."""
+    layout = Layout(count=shape.servers, size=STRIPE)
+    with temporary_layer(Shape(servers=shape.servers, nodes=shape.nodes, layout=layout, dilation=dilation)) as layer:
+        accesses = {(FIFO, 0): layer.add_nodes("fifo", FIFO)}
+        for number, (name, window) in enumerate(shape.schedulers):
+            option = f":window={round(window * dilation)}" if window else ""
+            accesses[name, window] = layer.add_nodes(f"other-{number}", name + option)
+        layer.wait_until_ready()
+        yield accesses
+
+
+def measure(
+    c: Configuration, by_scheduler: dict[tuple[str, int], LayerAccess], dilation: float, total: int, rounds: int
+) -> tuple[dict[str, list[float]], tuple[int, ...]]:
+    """Bytes per second in emulated time, by scheduler and round, and the first server of each file."""
     load = Workload(processes=c.processes, pattern=c.pattern, request=c.request, total=total)  # type: ignore[arg-type]
     task = Task(workload=load, doings=(c.operation,))  # type: ignore[arg-type]
     results: dict[str, list[float]] = {FIFO: [], c.scheduler: []}
-    with temporary_layer(shape) as layer, ExitStack() as stack:
-        accesses = {FIFO: layer.add_nodes("fifo", FIFO), c.scheduler: layer.add_nodes("other", c.scheduler + window)}
-        layer.wait_until_ready()
-        place = stack.enter_context(job_folder(task, accesses[FIFO]))
-        accesses = {name: replace(a, folder=place.folder, who=place.who) for name, a in accesses.items()}
-        for access in accesses.values():
-            _connect(task, access)
+    with job_folder(task, replace(by_scheduler[FIFO, 0], mapping=c.mapping)) as place:
+        # Both read the same files, so that these begin at the same servers.
+        other = replace(place, nodes=by_scheduler[c.scheduler, c.window].nodes)
+        accesses = {FIFO: place, c.scheduler: other}
+        _connect(task, other)
         if c.operation == "read":
             prepare(task, place)
         for number, names in enumerate(order_turns(tuple(accesses), rounds)):
             for name in names:
                 [measured] = run_task(round_task(task, number), accesses[name])
                 results[name].append(measured.bandwidth * dilation)
-    return results
+        with place.client() as client:
+            files = [f"{place.folder}/{task.name}.{number}" for number in range(load.files)]
+            first_servers = tuple(client.layout(file).start for file in files)
+    return results, first_servers
 
 
 def _connect(task: Task, access: LayerAccess) -> None:
@@ -174,9 +211,13 @@ def _connect(task: Task, access: LayerAccess) -> None:
     run_task(Task(workload=few, doings=("write",), name="first", seed=0), access)
 
 
-def compare(c: Configuration, machine: Machine, dilation: float, seconds: float, rounds: int) -> dict[str, Any]:
-    total = choose_total(c, machine, dilation, seconds)
-    theirs, ours = measure(c, dilation, total, rounds), simulate(c, machine, dilation, total)
+def compare(
+    c: Configuration, accesses: dict[tuple[str, int], LayerAccess], machine: Machine, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    dilation: float = arguments.dilation
+    total = choose_total(c, machine, dilation, arguments.seconds)
+    theirs, first_servers = measure(c, accesses, dilation, total, arguments.rounds)
+    ours = simulate(c, machine, dilation, build_load(c, total, first_servers))
     row: dict[str, Any] = asdict(c) | {"total": total}
     for name, label in ((FIFO, "fifo"), (c.scheduler, "other")):
         row[f"{label}_measured"], row[f"{label}_simulated"] = mean(theirs[name]), ours[name]
@@ -189,12 +230,15 @@ def compare(c: Configuration, machine: Machine, dilation: float, seconds: float,
 
 def rows_of(arguments: argparse.Namespace, machine: Machine) -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng(arguments.seed)
-    for number in range(arguments.configurations):
-        c = draw(rng)
-        if number in arguments.only or not arguments.only:
-            row = compare(c, machine, arguments.dilation, arguments.seconds, arguments.rounds)
-            print(format_row(number, row), flush=True)
-            yield row
+    for number in range(arguments.layers):
+        shape, configurations = draw(rng)
+        if number % arguments.parts != arguments.part:
+            continue
+        with start_layer(shape, arguments.dilation) as accesses:
+            for at, c in enumerate(configurations):
+                row = compare(c, accesses, machine, arguments)
+                print(format_row(number * EACH + at, row), flush=True)
+                yield row
 
 
 def format_row(number: int, row: dict[str, Any]) -> str:
@@ -211,12 +255,13 @@ def format_row(number: int, row: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--configurations", type=int, default=44)
-    parser.add_argument("--dilation", type=float, default=10.0)
-    parser.add_argument("--seconds", type=float, default=1.5, help="of a run of fifo")
+    parser.add_argument("--layers", type=int, default=11, help=f"each with {EACH} configurations")
+    parser.add_argument("--dilation", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a run of fifo")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int, nargs="*", default=[], help="numbers of configurations")
+    parser.add_argument("--parts", type=int, default=1, help="divide the layers among this many calls")
+    parser.add_argument("--part", type=int, default=0, help="the number of this call")
     parser.add_argument("--json", help="file for the rows")
     arguments = parser.parse_args()
     began = time.monotonic()

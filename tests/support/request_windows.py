@@ -65,6 +65,7 @@ def made_up(
         windows=WINDOWS,
         periods=_periods(experiments, schedulers),
         learned=_learned(len(experiments), letters, tuners),
+        learned_longer=_learned_longer(letters, tuners),
         detected=_detected(experiments),
         demanded=_demanded(letters, tuners),
     )
@@ -100,6 +101,15 @@ def _learned(experiments: int, letters: Sequence[int], tuners: Sequence[str]) ->
             rows.append((tuner, True, False, number, b, 0.5, 0.99, 0.1 * (b + 1)))
         if number in letters:
             rows.append((tuner, False, True, number, b, np.nan if b == 0 else figures[0], 0.95, figures[2]))
+    return np.array(rows, dtype=LEARNED)
+
+
+def _learned_longer(letters: Sequence[int], tuners: Sequence[str]) -> Any:
+    """Precision grows from 0 to 99 % in ten times as many bins."""
+    rows = [
+        (tuner, False, False, number, b, 0.99 * b / (10 * BINS - 1), 0.99, 1.0)
+        for tuner, number, b in product(tuners, letters, range(10 * BINS))
+    ]
     return np.array(rows, dtype=LEARNED)
 
 

@@ -42,6 +42,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
             period=0.02,
             steps=20,
             together=20,
+            horizon=30,
             replays=2,
             demand_replays=1,
             demand_period=0.02,
@@ -59,7 +60,7 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
     assert "Gains and losses of windows against fifo" in ran.out and "forebay's regret is" in ran.out
     assert "no validation of the paper" in ran.out
     assert f"Report: {out / 'report.html'}" in ran.out
-    assert len(list(out.glob("*.png"))) == len(list(out.glob("*.pdf"))) == 8
+    assert len(list(out.glob("*.png"))) == len(list(out.glob("*.pdf"))) == 9
     page = (out / "report.html").read_text(encoding="utf-8")
     assert (
         "forebay study request-windows --repetitions 1 --tuner epsilon-greedy:epsilon=0.1,forebay --scheduler hbrr "

@@ -57,6 +57,7 @@ SMALL = RequestWindowsStudy(
     period=0.02,
     steps=20,
     together=30,
+    horizon=60,
     replays=3,
     demand_replays=1,
     demand_period=0.05,
@@ -81,7 +82,7 @@ def test_all_pieces_are_counted(folder: Path, small: RequestWindowsResults) -> N
     done: list[int] = []
     again = run_study(SMALL, folder, workers=1, progress=done.append)
     assert done[-1] == len(SMALL.keys()) == len(list(folder.rglob("*.npy")))
-    for table in ("periods", "learned", "detected", "demanded"):
+    for table in ("periods", "learned", "learned_longer", "detected", "demanded"):
         assert getattr(again, table).tobytes() == getattr(small, table).tobytes()
 
 
@@ -98,6 +99,14 @@ def test_a_lost_piece_is_made_again_the_same(folder: Path, small: RequestWindows
 def test_other_settings_are_not_mixed_in(folder: Path, small: RequestWindowsResults) -> None:  # noqa: ARG001
     with pytest.raises(BadInput, match="different settings"):
         run_study(replace(SMALL, seed=8), folder, workers=1, progress=quiet)
+
+
+def test_tuners_learn_for_longer_in_the_papers_instances(small: RequestWindowsResults) -> None:
+    rows = small.learned_longer
+    assert rows.size == len(SMALL.tuners) * len(INSTANCES) * SMALL.horizon // BIN
+    assert set(rows["experiment"].tolist()) == set(small.instances().values())
+    alone = select(small.learned, together=False, similar=False)
+    assert rows["bin"].max() > alone["bin"].max()
 
 
 def test_each_run_has_one_bandwidth(small: RequestWindowsResults) -> None:

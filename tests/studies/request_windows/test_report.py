@@ -48,6 +48,7 @@ FIGURES = [
     "figure-windows-spread",
     "figure-03-confusion",
     "figure-04-precision",
+    "figure-precision-horizon",
     "figure-05-concurrent",
     "figure-tuners",
     "figure-demand",
@@ -131,7 +132,7 @@ def test_what_was_not_run_has_no_figure_and_no_table(tmp_path: Path) -> None:
     few = made_up(others()[:2], tuners=("my<own>",), schedulers=())
     document = publish("request-windows", make_report(few), COMMAND, tmp_path)
     names = sorted(p.stem for p in tmp_path.glob("*.png"))
-    absent = {"figure-04-precision", "figure-05-concurrent", "figure-demand"}
+    absent = {"figure-04-precision", "figure-precision-horizon", "figure-05-concurrent", "figure-demand"}
     assert names == sorted(set(FIGURES) - absent)
     assert document["instances"] == [] and not (tmp_path / "demanded.csv").exists()
     assert not any("epsilon" in sentence or "demand" in sentence for sentence in document["conclusions"])

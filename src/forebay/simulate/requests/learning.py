@@ -56,6 +56,12 @@ class Samples:
                 rewards[e, w, : len(values)] = values
         return cls(rewards=rewards, counts=counts, means=rewards.sum(axis=2) / counts)
 
+    def select(self, experiments: Array) -> Samples:
+        """Return the samples of some experiments, by their places."""
+        return Samples(
+            rewards=self.rewards[experiments], counts=self.counts[experiments], means=self.means[experiments]
+        )
+
 
 def learn_all(
     samples: Samples,

@@ -222,13 +222,13 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
 
 
 def _processes(layer: Forwarding, workloads: Sequence[Workload]) -> Array:
-    """Return the processes of all workloads, assigned to I/O nodes; files begin at servers in turn."""
+    """Return the processes of all workloads, assigned to I/O nodes."""
     processes, file = [], 0
     for flow, workload in enumerate(workloads):
         rows = workload.rows(file)
         rows["flow"] = flow
         rows["node"] = node_of(layer.mapping, np.arange(workload.processes), workload.processes, layer.nodes)
-        rows["start"] = rows["file"] % layer.servers
+        rows["start"] %= layer.servers
         file += workload.files
         processes.append(rows)
     return np.concatenate(processes)

@@ -12,6 +12,7 @@ from forebay.model.kernels import Array
 from forebay.model.layout import KIB
 from forebay.model.mapping import BLOCK
 from forebay.model.situation import OPERATIONS, PATTERNS
+from forebay.model.units import plural
 from forebay.simulate.requests.events import PROCESS
 
 PAPER_TOTAL = 4 << 30
@@ -31,6 +32,7 @@ class Workload:
     total: int = PAPER_TOTAL
     think: float = 0.0  # seconds before each request, on average (exponentially distributed)
     spread: float = 2e-3  # seconds within which the processes begin
+    first_servers: tuple[int, ...] = ()  # of each file's first stripe; empty: in turn
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:
@@ -42,6 +44,8 @@ class Workload:
                 raise BadInput(name, f"must be 1 or more, not {getattr(self, name)}")
         if self.total < self.processes * self.request:
             raise BadInput("total", "must be at least one request for each process")
+        if self.first_servers and len(self.first_servers) != self.files:
+            raise BadInput("first_servers", f"must have one server for each of {plural(self.files, 'file')}")
         for name in ("think", "spread"):
             if not 0 <= getattr(self, name) <= 3600:
                 raise BadInput(name, f"must be from 0 to 3600 seconds, not {getattr(self, name):g}")
@@ -56,7 +60,7 @@ class Workload:
         return self.processes if self.pattern == "file-per-process" else 1
 
     def rows(self, first_file: int = 0) -> Array:
-        """Return a PROCESS for each process, without its I/O node and first server."""
+        """Return a PROCESS for each process, without its I/O node; `start` is the number of its file's first server."""
         rows, rank = np.zeros(self.processes, dtype=PROCESS), np.arange(self.processes)
         rows["requests"], rows["size"], rows["step"] = self.requests, self.request, self.request
         rows["write"], rows["think"] = self.operation == "write", round(self.think * 1e9)
@@ -67,6 +71,9 @@ class Workload:
             rows["base"] = rank * (self.requests * self.request)
         else:
             rows["base"], rows["step"] = rank * self.request, self.processes * self.request
+        rows["start"] = rows["file"]
+        if self.first_servers:
+            rows["start"] = np.array(self.first_servers)[rows["file"] - first_file]
         return rows
 
     def starts(self, rng: Generator) -> Array:

@@ -52,8 +52,8 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
     """The runs of a study: `repetitions` of each experiment under fifo and each window, one under each other scheduler.
 
     I/O nodes observe for `period` seconds. Each tuner makes `steps` decisions, in each of `replays` repetitions.
-    The three instances of section 6.1 take `together` steps in turns. Under changing demand, learning is repeated
-    `demand_replays` times on periods of `demand_period`.
+    The three instances of section 6.1 take `together` steps in turns, and `horizon` steps alone. Under changing demand,
+    learning is repeated `demand_replays` times on periods of `demand_period`.
     """
 
     experiments: Sequence[Experiment] = field(default_factory=paper_experiments)
@@ -65,6 +65,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
     period: float = 0.25
     steps: int = 200
     together: int = 600
+    horizon: int = 2000
     replays: int = 100
     demand_replays: int = 30
     demand_period: float = 1.0
@@ -79,6 +80,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             "unseen": [f"{e.name}-{e.workload.total}" for e in self.unseen],
             "mapping": sorted({e.mapping for e in (*self.experiments, *self.unseen)}),
             **self.fields("windows", "schedulers", "tuners", "repetitions", "period", "steps", "together", "replays"),
+            **self.fields("horizon"),
             **self.fields("demand_replays", "demand_period", "seed"),
         }
 
@@ -103,10 +105,15 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             *(f"similar/{number}" for number in tuners if self.tuners[number].partition(":")[0] == "forebay"),
             *(f"learning/{number}" for number in tuners),
             *(f"together/{number}" for number in tuners if self.instances()),
+            *self.horizon_keys(),
             *(f"demand/{letter}" for letter in self.instances()),
             *(f"unseen/{first}" for first in range(0, len(self.unseen), _UNSEEN_EACH)),
             _SEEN,
         ]
+
+    def horizon_keys(self) -> list[str]:
+        """Return the keys of the pieces in which a tuner learns in the paper's instances for longer."""
+        return [f"horizon/{number}" for number in range(len(self.tuners)) if self.instances()]
 
     def instances(self) -> dict[str, int]:
         """Return, by letter, the places of the paper's instances among the experiments."""
@@ -168,11 +175,20 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
         spec, repeated = self.tuners[int(which)], {"repetitions": self.replays, "seed": self.seed}
         if part == "together":
             return learn_together(samples, list(self.instances().values()), spec, steps=self.together, **repeated)
+        if part == "horizon":
+            places = np.array(list(self.instances().values()))
+            chosen = [self.experiments[at] for at in places]
+            rows = learn_all(samples.select(places), chosen, spec, similar=False, steps=self.horizon, **repeated)
+            rows["experiment"] = places[rows["experiment"]]
+            return rows
         return learn_all(samples, self.experiments, spec, similar=part == "similar", steps=self.steps, **repeated)
 
     def collect(self, pieces: Store) -> RequestWindowsResults:
         [periods] = concatenate(pieces, self.window_keys(), PERIOD)
-        learned, detected, demanded = concatenate(pieces, self.later_keys(), LEARNED, DETECTED, DEMANDED)
+        longer = self.horizon_keys()
+        others = [key for key in self.later_keys() if key not in longer]
+        learned, detected, demanded = concatenate(pieces, others, LEARNED, DETECTED, DEMANDED)
+        [learned_longer] = concatenate(pieces, longer, LEARNED)
         return RequestWindowsResults(
             settings=self.settings(),
             experiments=self.experiments,
@@ -180,6 +196,7 @@ class RequestWindowsStudy(Study[RequestWindowsResults]):
             windows=self.windows,
             periods=periods,
             learned=learned,
+            learned_longer=learned_longer,
             detected=detected,
             demanded=demanded,
         )

@@ -27,6 +27,7 @@ _SETS = {study.SEEN: "the study's situations", study.UNSEEN: "other sizes"}
 _CLASSES = ("FPP", "SC", "SS")
 _ROW, _ABOVE = 0.135, 0.36  # inches: height of a situation, and space above each panel
 _WIDTHS = (2.0, 0.9, 0.6)  # of the lines of the last, the last but one and earlier tuners
+_HORIZON = (*(f"{study.GREEDY}:epsilon={e:g}" for e in (0.05, 0.1, 0.15)), "epsilon-decreasing", study.FOREBAY)
 _OVER_FIFO, _PRECISION, _SHARE = "bandwidth over fifo (%)", "best window taken (%)", "share of the best (%)"
 
 
@@ -41,13 +42,15 @@ def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
         "replays": results.settings.get("replays", "all"),
         "demand_replays": results.settings.get("demand replays", "all"),
         "bin": BIN,
+        "steps": results.steps,
+        "hits": f"{100 * study.PAPER_PRECISION:.0f} %",
         "letters": len(letters),
         "instances": " ".join(f"({k}) {results.describe_experiment(n)}." for k, n in letters.items()),
         "shares": join_names([f"{100 * share:g} %" for share in SHARES]),
         "thinks": join_names([f"{1e3 * think:g}" for think in THINKS]),
         "stays": STAYS,
     }
-    draws = (heat, spread, confusions, precision, concurrent, tuners, demand, schedulers)
+    draws = (heat, spread, confusions, precision, horizon, concurrent, tuners, demand, schedulers)
     return sketch_each(__file__, draws, results, **values)
 
 
@@ -188,6 +191,33 @@ def precision(results: RequestWindowsResults) -> Figure:
         ylabel=(_PRECISION, _SHARE),
         columns=len(letters),
         height=1.9,
+        legend=[key(study.tuner_label(name), look) for name, look in looks.items()],
+        legend_columns=5,
+    )
+
+
+def horizon(results: RequestWindowsResults) -> Figure:
+    """Draw how often the best window is taken over many more steps than in Fig. 4, a panel for each instance."""
+    letters, rows = results.instances(), results.learned_longer
+    looks = looks_of([name for name in distinct(rows, "tuner") if name in _HORIZON], "tuners")
+
+    def draw(axes: Axes, letter: str) -> None:
+        for name, look in looks.items():
+            chosen = select(rows, tuner=name, experiment=letters[letter])
+            _draw_line(axes, chosen, "precision", look, marks=6, linewidth=1.0)
+        axes.axhline(100 * study.PAPER_PRECISION, color=INK, linewidth=0.8, linestyle="dotted")
+        axes.axvline(results.steps, color=INK, linewidth=0.8, linestyle="dotted")
+        axes.set(xscale="log", ylim=(0, 102))
+
+    return draw_panels(
+        [(letter,) for letter in letters if looks],
+        draw,
+        title=lambda letter: f"({letter})",
+        ylabel=_PRECISION,
+        xlabel="steps",
+        columns=len(letters),
+        height=2.1,
+        sharey="row",
         legend=[key(study.tuner_label(name), look) for name, look in looks.items()],
         legend_columns=5,
     )

@@ -49,7 +49,10 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestWindowsResults:
-    """All periods (PERIOD), what tuners learned (LEARNED, DEMANDED), and what classifiers detected (DETECTED)."""
+    """All periods (PERIOD), what tuners learned (LEARNED, DEMANDED), and what classifiers detected (DETECTED).
+
+    `learned_longer` has what tuners learned in the paper's instances over many more steps.
+    """
 
     settings: Mapping[str, object]
     experiments: Sequence[Experiment]
@@ -57,6 +60,7 @@ class RequestWindowsResults:
     windows: Sequence[int]
     periods: Rows
     learned: Rows
+    learned_longer: Rows
     detected: Rows
     demanded: Rows
 
@@ -174,6 +178,7 @@ def _means(rows: Rows, experiments: int) -> Floats:
 GREEDY = "epsilon-greedy"
 TENTH, PAPERS = f"{GREEDY}:epsilon=0.1", f"{GREEDY}:epsilon=0.15"
 FOREBAY = "forebay"
+PAPER_PRECISION = 0.88  # of decisions, in hundreds of steps (section 8)
 NOTABLE = 0.02  # a smaller gain or loss against fifo counts as no difference
 NEAR = 0.99  # share of the best window's performance that counts as reached
 SHORT = {"file-per-process": "file per process", "shared-contiguous": "shared, contiguous"}
