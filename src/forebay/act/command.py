@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pwd
 import re
 import select
 import shlex
@@ -310,14 +311,23 @@ def _end_with_parent(parent: int) -> Callable[[], None]:
     return prepare
 
 
-def become_user(uid: int, gid: int) -> None:
-    """Switch this process, which root has started, to a user for good, without other groups.
+def user_groups(uid: int, gid: int) -> list[int]:
+    """All groups of a user, but never root's; without an account, only this one."""
+    try:
+        groups = os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        groups = [gid]
+    return [group for group in groups if group != 0]
+
+
+def become_user(uid: int, gid: int, groups: Sequence[int] = ()) -> None:
+    """Switch this process, which root has started, to a user for good, with no other groups than these.
 
     The kernel then forgets that this process ends with its parent, so say it again.
     """
     parent, number = os.getppid(), ctypes.c_int()
     _prctl(_GET_DEATH_SIGNAL, ctypes.byref(number))
-    os.setgroups([])
+    os.setgroups(list(groups))
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     if number.value:

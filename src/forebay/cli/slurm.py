@@ -269,14 +269,18 @@ def stage(
     uid: Annotated[int, typer.Option(help="Uid of the job's owner.", min=1, max=2**32 - 2)],
     gid: Annotated[int, typer.Option(help="Gid of the job's owner.", min=1, max=2**32 - 2)],
 ) -> None:
-    """Copy files into a job's space, or out of it, as its user. Slurm's hooks call this."""
-    from forebay.act.slurm.burst_buffer.staging import become_user, stage_in, stage_out
+    """Copy files into a job's space, or out of it, as its user.
+
+    Slurm's hooks call this on the controller if the service does not answer, so that its storage nodes copy nothing.
+    """
+    from forebay.act.slurm.burst_buffer.staging import stage_in, stage_out
+    from forebay.act.staging.process import take_rights
 
     if way not in ("in", "out"):
         raise BadInput("in|out", f"must be 'in' or 'out', not {way!r}")
     if len(pairs) % 2:
         raise BadInput("FROM TO...", "must be pairs; the last FROM has no TO")
-    become_user(uid, gid)
+    take_rights(uid, gid)
     copies = list(zip(pairs[::2], pairs[1::2], strict=True))
     stage_in(volume[0], copies) if way == "in" else stage_out(volume, copies)
 

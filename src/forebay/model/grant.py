@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from forebay.model.errors import BadInput, Refused, UserError
 from forebay.model.reasons import Reason
+from forebay.model.staging import Staging, StagingState
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import format_duration
 
@@ -51,6 +52,8 @@ class State(StrEnum):
 
 ENDED = frozenset({State.RELEASED, State.REFUSED, State.FAILED, State.EXPIRED})
 EXISTING = frozenset({State.MAKING, State.READY, State.IN_USE, State.RELEASING})  # has volumes on disks
+AVAILABLE = (State.READY, State.IN_USE)
+"""The states in which the space can be used."""
 HELD = frozenset({State.GRANTED, *EXISTING})  # has space in the ledger
 LIVE = frozenset({State.ASKED, State.QUEUED, *HELD})
 
@@ -174,6 +177,12 @@ class Grant:
     let_go: bool = False  # an administrator has given up its volumes
     first: int = 0  # the number of its first volume: no two volumes ever have the same name
     avoids: tuple[str, ...] = ()  # disks on which its volumes could not be created before it was queued again
+    staging: Staging | None = None  # the latest
+
+    @property
+    def is_staging(self) -> bool:
+        """Whether its storage nodes copy files."""
+        return self.staging is not None and self.staging.state is StagingState.RUNNING and self.state in AVAILABLE
 
     @property
     def id(self) -> str:

@@ -9,10 +9,14 @@ from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.machine import DiskSpec, Stray, Trial
 from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
+from forebay.model.staging import Progress, Staging, StagingState, Step
 
 ID = "3f" * 16
 ASK = Ask(grant=ID, key="k", uid=1000, gid=1000, size=5 * 10**11, seconds=7200.0, job="17", wants={"tier": "nvme"})
 STRAY = Stray(name=f"{ID}.0", disk="n/d", size=1)
+STAGING = Staging(
+    key="k", way="in", pairs=(("/home/a", "b"),), limit=60.0, begun=1.0, moved=1.0, parts={"n": Progress()}
+)
 DISK = DiskSpec(name="d", capacity=10**12, write_bandwidth=1e9, read_bandwidth=1e9)
 HAPPENED: list[tuple[ev.Event, str]] = [
     (ev.Asked(at=1.0, ask=ASK), "uid 1000 requests 500.00 GB with tier nvme for 2 h for job 17"),
@@ -28,6 +32,11 @@ HAPPENED: list[tuple[ev.Event, str]] = [
     (ev.Releasing(at=1.0, grant=ID, outcome=State.RELEASED, because="of age"), "being released: of age"),
     (ev.Ended(at=1.0, grant=ID, state=State.EXPIRED, because="its time is over"), "expired: its time is over"),
     (ev.Ended(at=1.0, grant=ID, state=State.RELEASED, because="released by its owner"), "released by its owner"),
+    (ev.StagingBegun(at=1.0, grant=ID, staging=STAGING), "stage-in begins on 1 node: /home/a to b"),
+    (ev.StagingMoved(at=1.0, grant=ID, node="n", progress=Progress(step=Step.COPIED, files=7)),
+     "node n: copied, 7 files"),
+    (ev.StagingEnded(at=1.0, grant=ID, state=StagingState.DONE, because="", said="staged in: 7 files, 1.00 MB"),
+     "staged in: 7 files, 1.00 MB"),
     (ev.Told(at=1.0, grant=ID, uid=1, words="n is silent"), "for its owner: n is silent"),
     (ev.VolumeMade(at=1.0, volume=f"{ID}.0", path="/fast/x"), f"volume {ID}.0 is made: /fast/x"),
     (ev.VolumeMade(at=1.0, volume=f"{ID}.0"), f"volume {ID}.0 is made"),

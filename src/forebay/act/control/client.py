@@ -16,7 +16,8 @@ from forebay.act.control.documents import GrantDocument
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
-from forebay.model.grant import ENDED, LIVE, State
+from forebay.model.grant import AVAILABLE, ENDED, LIVE, State
+from forebay.model.staging import LIMIT
 
 SERVICE = "unix:/run/forebay/service.sock"  # the default address of the service
 _ANSWER = 30.0  # seconds that an answer may take, in addition to the time that a call waits
@@ -148,6 +149,22 @@ class Client:
     def extend_until(self, grant: str, until: float) -> GrantDocument:
         return self._ask(GrantDocument, "POST", f"{_grant(grant)}/extend", {"until": until})
 
+    def stage(
+        self, grant: str, way: str, pairs: Sequence[tuple[str, str]], *, key: str = "", limit: float = LIMIT
+    ) -> GrantDocument:
+        """Have the storage nodes copy files, each from a source to a target. The same `key` again copies once."""
+        wanted = {"way": way, "pairs": [list(pair) for pair in pairs], "limit": limit}
+        body = {**wanted, "key": key or secrets.token_hex(16)}
+        return self._ask(GrantDocument, "POST", f"{_grant(grant)}/stage", body)
+
+    def follow_staging(self, grant: GrantDocument, seconds: float = float("inf")) -> Iterator[GrantDocument]:
+        """The grant now and whenever more is copied, until its staging has ended or the time is over."""
+        end = time.monotonic() + seconds
+        yield grant
+        while _is_staging(grant) and (left := end - time.monotonic()) > 0:
+            grant = self.wait(grant["id"], left, known=grant["state"])
+            yield grant
+
     def mark_used(self, grant: str) -> GrantDocument:
         return self._ask(GrantDocument, "POST", f"{_grant(grant)}/used", {})
 
@@ -212,6 +229,9 @@ class Client:
         body = [{"disk": disk, "write": write, "read": read} for disk, (write, read) in rates.items()]
         self._ask(dict, "POST", f"{_node(node)}/rates", body)
 
+    def report_copies(self, node: str, copies: Sequence[Mapping[str, object]]) -> None:
+        self._ask(dict, "POST", f"{_node(node)}/copies", list(copies))
+
     def log(self, node: str, lines: Sequence[Mapping[str, object]]) -> None:
         self._ask(dict, "POST", f"{_node(node)}/log", list(lines))
 
@@ -265,6 +285,11 @@ def _error(answer: Answer) -> tuple[ErrorCode, str]:
         return code_of_status(answer.status), f"the service answers {answer.status}"
     known = (code for code in ErrorCode if code.value == document.get("code"))
     return next(known, code_of_status(answer.status)), because
+
+
+def _is_staging(grant: GrantDocument) -> bool:
+    staging = grant["staging"]
+    return staging is not None and staging["state"] == "running" and grant["state"] in AVAILABLE
 
 
 def _grant(grant: str) -> str:

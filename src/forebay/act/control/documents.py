@@ -25,6 +25,25 @@ ReasonCode = Annotated[str, {"enum": [reason.value for reason in Reason]}]
 Fields = Mapping[str, object]
 
 
+class StagingDocument(TypedDict):
+    """The latest copies of files into or out of a grant."""
+
+    key: Annotated[str, "The caller's own name for it; empty: there is none."]
+    way: Annotated[str, "`in` or `out`."]
+    pairs: Annotated[list[list[str]], "A source and a target each."]
+    state: Annotated[str, "`running`, `done` or `failed`; empty: there is none."]
+    because: Annotated[str, "Why it failed."]
+    said: Annotated[str, "Its progress or its result as a sentence."]
+    files: Annotated[Count, "Files that were copied."]
+    bytes: Annotated[Bytes, "Bytes that were copied."]
+    expected: Annotated[Count, "How many files there are; 0: unknown."]
+    nodes: Annotated[list[str], "The storage nodes that copy."]
+    begun: Annotated[Moment, "When it began."]
+    moved: Annotated[Moment, "When something was copied last."]
+    ended: Annotated[Moment, "When it ended; 0: it runs."]
+    limit: Annotated[Seconds, "It fails if nothing has moved for so long."]
+
+
 class VolumeDocument(TypedDict):
     """The space of a grant on one disk."""
 
@@ -57,6 +76,7 @@ class GrantSummary(TypedDict):
     position: Annotated[Count, "Its place in the queue, from 1; 0: it does not wait."]
     tried: Annotated[Count, "How often the request was retried."]
     expected: Annotated[Moment, "When space is expected; 0: unknown."]
+    staging: Annotated[StagingDocument | None, "The latest copies of files into or out of it."]
     marks: Annotated[list[str], "Problems that its owner should know, such as a silent node."]
     created: Annotated[Moment, "When it was requested."]
     changed: Annotated[Moment, "When it last changed."]
@@ -147,10 +167,28 @@ class ActionDocument(TypedDict):
     servers: Annotated[Count, "The number of data servers of that file system; 0: it is no part of one."]
 
 
+class CopyDocument(TypedDict):
+    """What an agent must copy. It ends copies that are no longer listed."""
+
+    grant: Annotated[GrantId, "The grant."]
+    key: Annotated[str, "The staging."]
+    way: Annotated[Literal["in", "out"], "Into the space, or out of it."]
+    pairs: Annotated[list[list[str]], "A source and a target each."]
+    uid: Annotated[Id, "The owner's uid: the agent copies with the owner's rights."]
+    gid: Annotated[Id, "The owner's group."]
+    volumes: Annotated[list[str], "The volumes on the node."]
+    number: Annotated[Count, "The node's number among the nodes that copy."]
+    nodes: Annotated[Count, "The number of these nodes."]
+    servers: Annotated[list[str], "Addresses of the data servers of a shared file system."]
+    settle: Annotated[bool, "Whether all nodes have copied their files."]
+    secret: Annotated[str, "The key of the shared file system."]
+
+
 class ActionList(TypedDict):
     """An agent's actions. It stores `seen` before it carries them out, and sends it with its next call."""
 
     actions: Annotated[list[ActionDocument], "What the agent must do."]
+    copies: Annotated[list[CopyDocument], "What the agent must copy."]
     report: Annotated[Count, "The number of its last report that took effect."]
     mode: Annotated[str, "`enforce` or `shadow`."]
     seen: Annotated[str, "Identifies this journal."]

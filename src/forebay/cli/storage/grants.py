@@ -230,6 +230,38 @@ def show(
     print_json(document | ({"story": lines} if story else {})) if json else tables.print_grant(document, lines)
 
 
+@commands.command(epilog="Example: forebay storage stage in 3f0c... /home/ann/input data/input --wait")
+@with_client
+def stage(
+    client: Client,
+    way: Annotated[str, typer.Argument(metavar="in|out", help="Into the space, or out of it.", show_default=False)],
+    grant: Id,
+    pairs: Annotated[list[str], typer.Argument(metavar="FROM TO...", help="What to copy where.", show_default=False)],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is copied.")] = False,
+    limit: Annotated[str, typer.Option(help="Fail if nothing has moved for so long.")] = "10min",
+    key: Annotated[str, typer.Option(help="A command with the same key copies once.")] = "",
+    json: Json = False,
+) -> None:
+    """Have the storage nodes copy files into a grant's space, or out of it.
+
+    They copy with the rights of the grant's owner, and go on after a crash. Paths outside must be visible on them.
+    """
+    if len(pairs) % 2:
+        raise BadInput("FROM TO...", "must be pairs; the last FROM has no TO")
+    copies = list(zip(pairs[::2], pairs[1::2], strict=True))
+    begun = document = client.stage(grant, way, copies, key=key, limit=parse_seconds("--limit", limit))
+    shown = ""
+    for document in client.follow_staging(begun) if wait else [begun]:
+        said = tables.describe_staging(document)
+        if wait and said != shown:
+            typer.echo(said, err=True)
+        shown = said
+    staging = document["staging"]
+    if staging is not None and staging["state"] == "failed":
+        raise Refused(f"grant {grant}: {staging['said']}")
+    print_json(document) if json else typer.echo(f"grant {grant}: {tables.describe_staging(document)}")
+
+
 @commands.command(epilog="Example: forebay storage mount 3f0c...")
 @with_client
 def mount(

@@ -46,6 +46,12 @@ def describe_progress(grant: GrantDocument) -> str:
     return f"{grant['state']}{place}{start}" + (f": {grant['because']}" if grant.get("because") else "")
 
 
+def describe_staging(grant: GrantDocument) -> str:
+    """Describe the latest staging of a grant; "" if there is none."""
+    staging = grant["staging"]
+    return "" if staging is None else staging["said"]
+
+
 def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
     """Print where the space is, or how to connect to it. Raise Refused if the grant has ended."""
     if grant["state"] in _ENDED:
@@ -114,6 +120,8 @@ def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
             typer.echo(f"  {line}")
+    if grant.get("staging"):
+        typer.echo(f"  {describe_staging(grant)}")
     owner = grant["user"] or f"uid {grant['uid']}"
     job = f", job {grant['job']}" if grant["job"] else ""
     typer.echo(f"  owner {owner}{job}, requested {format_time(grant['created'])}")

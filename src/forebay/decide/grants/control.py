@@ -9,7 +9,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import plain, read
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.machine import Action, DiskSpec
+from forebay.decide.grants.machine import Action, CopyAction, DiskSpec
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.schedule import let_time_pass, sweep_queue
 from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
@@ -51,6 +51,30 @@ class Control:
     def actions(self, node: str) -> list[Action]:
         """All actions that the node's agent has not completed; none in shadow mode."""
         return [] if self.rules.shadow else [self._action(name) for name in self.tables.to_do(node)]
+
+    def has_work(self, node: str) -> bool:
+        """Whether the node's agent has anything to do."""
+        return not self.rules.shadow and bool(self.tables.to_do(node) or self.tables.stagings_on(node))
+
+    def copies(self, node: str) -> list[CopyAction]:
+        """What the node's agent must copy now; none in shadow mode. It ends copies that are not among them."""
+        names = [] if self.rules.shadow else self.tables.stagings_on(node)
+        return [self._copy(self.grant(name), node) for name in names]
+
+    def _copy(self, grant: Grant, node: str) -> CopyAction:
+        staging, ask = grant.staging, grant.ask
+        assert staging is not None
+        nodes = sorted(staging.parts)  # the journal does not keep their order
+        volumes = self.tables.volumes_of(grant)
+        own = [volume for volume in volumes if volume.node == node]
+        if staging.way == "in" and not ask.is_shared:
+            own = volumes[:1]  # its path is $FOREBAY_PATH
+        return CopyAction(
+            grant=grant.id, key=staging.key, way=staging.way, pairs=staging.pairs, uid=ask.uid, gid=ask.gid,
+            volumes=tuple(volume.name for volume in own), number=nodes.index(node), nodes=len(nodes),
+            servers=tuple(volume.settings.get("address", "") for volume in volumes) if ask.is_shared else (),
+            settle=staging.is_copied,
+        )  # fmt: skip
 
     def _action(self, name: str) -> Action:
         tables = self.tables
@@ -122,7 +146,8 @@ class Control:
         tables = self.tables
         if tables.facts.swept or tables.tries.due(now) or tables.trials.due(now):
             return now
-        times = [agenda.next(now) for agenda in (tables.ends, tables.starts, tables.tries, tables.trials)]
+        agendas = (tables.ends, tables.starts, tables.tries, tables.trials, tables.stalls)
+        times = [agenda.next(now) for agenda in agendas]
         return min((time for time in times if time is not None), default=None)
 
     def document(self) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 Each event is applied to the state at once, so that the next decision sees it.
 """
 
+from dataclasses import replace
+
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.state import Tables
 from forebay.model.grant import ON_DISK, Grant, State, VolumeState
 from forebay.model.reasons import Because
+from forebay.model.staging import StagingState
 
 _LEFT = ON_DISK | {VolumeState.PLANNED}
 
@@ -30,12 +33,21 @@ class Draft:
 
     def release(self, grant: Grant, outcome: State, why: Because) -> None:
         """Have the grant's volumes removed, if it has any."""
+        self.end_staging(grant, f"the grant is being released: {why.text}")
         event = ev.Releasing(at=self.now, grant=grant.id, outcome=outcome, because=why.text, reason=why.reason)
         self.emit(event)
         if self.tables.rules.shadow:
             for volume in [v for v in self.tables.volumes_of(grant) if v.state in ON_DISK]:
                 self.emit(ev.VolumeGone(at=self.now, volume=volume.name))
         self.finish(grant.id)
+
+    def end_staging(self, grant: Grant, because: str = "") -> None:
+        """End the staging of a grant, if one runs; it has failed if there is a reason."""
+        staging = grant.staging
+        if staging is not None and staging.state is StagingState.RUNNING:
+            state = StagingState.FAILED if because else StagingState.DONE
+            said = replace(staging, state=state, because=because).describe()
+            self.emit(ev.StagingEnded(at=self.now, grant=grant.id, state=state, because=because, said=said))
 
     def finish(self, name: str) -> None:
         """End a grant that is being released, once all its volumes are gone."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from forebay.model.errors import BadInput
+from forebay.model.staging import Pairs, Way
 from forebay.model.system import Disk
 
 Fault = Literal["disk", "room", "request"]  # why a volume could not be made
@@ -76,6 +77,27 @@ class Action:
     key: str = field(default="", repr=False)  # the secret that the hosts need; the service adds it
     index: int = 0  # the number of its data server, if it is part of a shared file system of `servers`
     servers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAction:
+    """What an agent must copy, as number `number` of `nodes`; with `settle`, all nodes have copied their files.
+
+    `volumes` are those of the grant on the node. A shared file system has `servers`, by their addresses.
+    """
+
+    grant: str
+    key: str
+    way: Way
+    pairs: Pairs
+    uid: int
+    gid: int
+    volumes: tuple[str, ...]
+    number: int
+    nodes: int
+    servers: tuple[str, ...] = ()
+    settle: bool = False
+    secret: str = field(default="", repr=False)  # the key of the shared file system; the service adds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from forebay.decide.grants.placement import place_request
 from forebay.model.decision import Later
 from forebay.model.grant import Ask, Grant, State
 from forebay.model.reasons import Because, Reason
+from forebay.model.staging import Step
 from forebay.model.units import format_duration
 
 _TRIES_AT_ONCE = 200  # more wait for the next tick
@@ -100,6 +101,17 @@ def let_time_pass(draft: Draft) -> None:
             draft.release(grant, State.EXPIRED, Because(Reason.TIME_OVER, because))
     for name in tables.starts.due(draft.now):
         begin_grant(draft, tables.grants[name])
+    for name in tables.stalls.due(draft.now):
+        end_stalled_staging(draft, tables.grants[name])
+
+
+def end_stalled_staging(draft: Draft, grant: Grant) -> None:
+    assert grant.staging is not None
+    late = [node for node, part in grant.staging.parts.items() if part.step is not Step.SETTLED]
+    silent = [node for node in late if draft.tables.nodes[node].silent]
+    where = f"node {silent[0]} does not answer" if silent else f"node {late[0]} copied nothing"
+    limit = format_duration(grant.staging.limit)
+    draft.end_staging(grant, f"nothing moved for {limit}: {where}; see the log of its agent")
 
 
 def forget_grants(draft: Draft) -> None:

@@ -79,8 +79,10 @@ class Tables:
         self._facts.set("", Facts())
         self.space = Space()
         self.ends, self.starts, self.tries, self.past, self.queue, self.trials = (Agenda() for _ in range(6))
+        self.stalls = Agenda()  # stagings, by when they fail if nothing moves
         self.live: Counter[int] = Counter()  # grants that each user holds or waits for, by uid
         self._todo: dict[str, dict[str, None]] = {}
+        self._staging: dict[str, dict[str, None]] = {}  # grants whose files each node copies
         self._on_disk: dict[str, dict[str, None]] = {}
         self._memory: dict[Hashable, Any] = {}  # lookups since disks or nodes last changed
 
@@ -133,6 +135,10 @@ class Tables:
                 agenda.remove(time, key)
             for agenda, time in after:
                 agenda.add(time, key)
+        if (old and old.staging) or (new and new.staging):
+            for grant, is_now in ((old, False), (new, True)):
+                for node in grant.staging.parts if grant and grant.staging and grant.is_staging else ():
+                    _set_member(self._staging, node, key, is_now)
         either = new or old
         if either is not None and (old is None or new is None or _shape(old) != _shape(new)):
             for name in either.names:
@@ -146,7 +152,12 @@ class Tables:
             return [(self.tries, grant.until), (self.queue, grant.order)]
         if grant.state is State.GRANTED:
             return [(self.starts, grant.start), (self.ends, grant.end)]
-        return [(self.past, grant.ended)] if grant.state in ENDED else [(self.ends, grant.end)]
+        if grant.state in ENDED:
+            return [(self.past, grant.ended)]
+        times = [(self.ends, grant.end)]
+        if grant.staging is not None and grant.is_staging:
+            times.append((self.stalls, grant.staging.moved + grant.staging.limit))
+        return times
 
     def _volume_changed(self, key: str, old: Volume | None, new: Volume | None) -> None:
         if old is not None and (new is None or new.disk != old.disk):
@@ -249,6 +260,10 @@ class Tables:
     def to_do(self, node: str) -> list[str]:
         """What the node's agent has actions for: names of volumes, keys of strays, and keys of disks under trial."""
         return sorted(self._todo.get(node, ()))
+
+    def stagings_on(self, node: str) -> list[str]:
+        """The grants whose files the node's agent copies."""
+        return sorted(self._staging.get(node, ()))
 
     def on_disk(self, disk: str) -> list[Volume]:
         """Volumes that are on a disk, or planned there."""

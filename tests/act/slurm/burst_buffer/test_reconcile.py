@@ -30,7 +30,7 @@ def grant(
         "changed": created, "start": start, "until": until, "path": path, "paths": [path] if path else [],
         "volumes": [], "size": 1, "seconds": 1.0, "uid": 1, "gid": 1, "user": "", "job": job, "tier": "", "because": "",
         "reason": "", "policy": "", "position": 0, "tried": 0, "expected": 0.0, "marks": [], "fields": {},
-        "type": "volumes", "servers": 0, "equal": False, "expose": "",
+        "staging": None, "type": "volumes", "servers": 0, "equal": False, "expose": "",
     }  # fmt: skip
 
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.slurm.burst_buffer.staging import KEPT, become_user, is_inside, stage_in, stage_out
+from forebay.act.slurm.burst_buffer.staging import KEPT, stage_in, stage_out
+from forebay.act.staging.copier import is_inside
+from forebay.act.staging.process import take_rights
 from forebay.model.errors import BadInput, UserError
 
 USER = 12345
@@ -175,35 +177,21 @@ def test_no_part_of_a_file_is_left_where_the_rest_finds_no_room(
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "copy_file_range", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(BadInput, match="volume/x: no space left on device"):
         stage_in(volume, [(str(tmp_path / "file"), "x")])
     assert list(volume.iterdir()) == []
 
 
-def test_where_the_kernel_copies_no_ranges_bytes_are_read_and_written(
-    tmp_path: Path, volume: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = os.urandom(2_500_000)
-    (tmp_path / "file").write_bytes(content)
-
-    def not_here(*_: object) -> int:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "copy_file_range", not_here)
-    stage_in(volume, [(str(tmp_path / "file"), "x")])
-    assert (volume / "x").read_bytes() == content
-
-
 def test_nothing_is_copied_as_root() -> None:
     with pytest.raises(BadInput, match="must not be root's"):
-        become_user(0, 100)
+        take_rights(0, 100)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_whoever_copies_has_only_the_rights_of_the_user() -> None:
     code = (
-        "import os, sys; from forebay.act.slurm.burst_buffer.staging import become_user; become_user(12345, 12345);"
+        "import os, sys; from forebay.act.staging.process import take_rights; take_rights(12345, 12345);"
         "print(os.getresuid(), os.getresgid(), os.getgroups()); os.setuid(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)

@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from forebay.act.command import inherited_descriptors
+from forebay.act.control.agent.copies import Copies
 from forebay.act.control.agent.disk_rates import RateReporter
 from forebay.act.control.agent.node import LONGEST_REASON, AgentDisk, read_action, report_trouble
 from forebay.act.control.agent.settings import AgentFile, AgentSettings
 from forebay.act.control.agent.state_folder import DiskMarks, JournalMemory, ReportNumbers
-from forebay.act.control.api.forms import DiskForm, HelloForm, Level, LogForm, ReportForm, VolumeForm
+from forebay.act.control.api.forms import CopyForm, DiskForm, HelloForm, Level, LogForm, ReportForm, VolumeForm
 from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
@@ -50,6 +51,7 @@ class Outbox:
     def __init__(self, client: Client, node: str, numbers: Callable[[], int], say: Callable[[str], None]) -> None:
         self._client, self._node, self._number, self._say = client, node, numbers, say
         self._reports: deque[ReportForm] = deque()
+        self._copies: deque[CopyForm] = deque()
         self._lines: deque[LogForm] = deque(maxlen=_MOST_LINES)
         self._changed = threading.Condition()
         self._ended = False
@@ -62,6 +64,14 @@ class Outbox:
         with self._changed:
             report.number = self._number()
             self._reports.append(report)
+            self._changed.notify_all()
+
+    def report_copy(self, form: CopyForm) -> None:
+        """Report what was copied; an older report of the same copy that still waits is dropped."""
+        with self._changed:
+            if self._copies and (self._copies[-1].grant, self._copies[-1].key) == (form.grant, form.key):
+                self._copies.pop()
+            self._copies.append(form)
             self._changed.notify_all()
 
     def log(self, level: Level, text: str, volume: str = "") -> None:
@@ -80,7 +90,7 @@ class Outbox:
     def end(self, seconds: float) -> bool:
         """Send for at most `seconds`, then stop; returns whether everything was sent."""
         with self._changed:
-            sent = self._changed.wait_for(lambda: not self._reports and not self._lines, seconds)
+            sent = self._changed.wait_for(lambda: not self._has_any(), seconds)
             self._ended = True
             self._changed.notify_all()
         return sent
@@ -88,21 +98,33 @@ class Outbox:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ended or self._reports or self._lines)
+                self._changed.wait_for(lambda: self._ended or self._has_any())
                 if self._ended:
                     return
                 reports, lines = list(self._reports)[:_AT_ONCE], list(self._lines)[:_AT_ONCE]
-            sent = self._deliver(self._reports, reports) and self._deliver(self._lines, lines)
+                copies = list(self._copies)
+            sent = (
+                self._deliver(self._reports, reports)
+                and self._deliver(self._lines, lines)
+                and self._deliver(self._copies, copies)
+            )
             with self._changed:
                 self._changed.wait_for(lambda: self._ended, 0 if sent else _RESEND)
 
-    def _deliver(self, queue: deque[ReportForm] | deque[LogForm], items: Sequence[ReportForm | LogForm]) -> bool:
+    def _has_any(self) -> bool:
+        return bool(self._reports or self._lines or self._copies)
+
+    def _deliver(
+        self, queue: deque[ReportForm] | deque[LogForm] | deque[CopyForm],
+        items: Sequence[ReportForm | LogForm | CopyForm],
+    ) -> bool:  # fmt: skip
         """Send items; returns whether the service has them. After a rejection, send each alone; drop rejected ones."""
         if not items:
             return True
-        send = self._client.report if queue is self._reports else self._client.log
+        client = self._client
+        send = {id(self._reports): client.report, id(self._lines): client.log}.get(id(queue), client.report_copies)
         try:
-            send(self._node, [item.model_dump(exclude_unset=True) for item in items])
+            send(self._node, [item.model_dump(mode="json", exclude_unset=True) for item in items])
         except ServiceAway:
             return False
         except TurnedAway as error:
@@ -133,6 +155,9 @@ class Agent:
             parse_service(settings.service), token=settings.token, authority=settings.authority, patience=0.0
         )
         self.outbox = Outbox(self._client, settings.node, self._numbers.next, say)
+        self._copies = Copies(
+            settings.folder / "copies", self._node.find_path, self.outbox.report_copy, self._note_server
+        )
         self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="work")
         self._changed = threading.Condition()
         self._in_hand: set[str] = set()
@@ -173,6 +198,7 @@ class Agent:
             self._ended.set()
             self._changed.notify_all()
         self._rates.stop()
+        self._copies.close()
         self._pool.shutdown(wait=True)
         self._node.close()
         self.outbox.end(seconds)
@@ -224,6 +250,7 @@ class Agent:
     def _remember(self, answer: ActionList) -> Sequence[ActionDocument]:
         """The actions of an answer; the agent stores their journal before it carries them out."""
         self._memory.keep(answer.get("seen", ""))
+        self._copies.follow(answer.get("copies", ()))
         return answer["actions"]
 
     def _report_node(self) -> Sequence[ActionDocument]:
@@ -287,7 +314,7 @@ class Agent:
                 self._in_hand.add(action.volume)
                 self._pool.submit(self._work, action)
             begun += 1
-        self._still = bool(documents)
+        self._still = bool(documents) or self._copies.is_busy
         return begun
 
     def _work(self, action: Action) -> None:

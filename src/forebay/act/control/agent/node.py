@@ -116,6 +116,14 @@ class Node:
             raise UnknownName("disk", name, self.disks)
         return self.disks[name]
 
+    def find_path(self, volume: str) -> str:
+        """The path of a volume that is mounted here."""
+        for disk in self.disks.values():
+            for found in disk.volumes.find():
+                if found.name == volume and found.state == "whole" and disk.expose == "none":
+                    return str(found.path)
+        raise UserError(f"volume {volume} is not mounted on this node")
+
     def do(self, action: Action) -> ReportForm:
         return self.make(action) if action.kind == "make" else self.release(action)
 

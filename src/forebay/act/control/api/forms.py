@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from forebay.decide.grants.machine import DISK_NAME, Fault, Role
 from forebay.history.toml import BeforeValidator, Field, Table
 from forebay.model.grant import MOST_CHARACTERS, MOST_SECONDS, MOST_SERVERS, MOST_UID
+from forebay.model.staging import LIMIT, MOST_PAIRS
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_bandwidth, parse_duration, parse_size
 
@@ -100,6 +101,33 @@ class AskForm(Table):
     ceiling: Annotated[Bandwidth, "The highest bandwidth of each volume; 0: no limit."] = 0.0
     uid: Annotated[Id | None, "On whose behalf, by uid (administrators)."] = None
     gid: Annotated[Id | None, "The group (administrators)."] = None
+
+
+class StageForm(Table):
+    """Which files the storage nodes copy."""
+
+    way: Annotated[Literal["in", "out"], "Into the space, or out of it."]
+    pairs: Annotated[
+        list[Annotated[list[Path], Field(min_length=2, max_length=2)]], Field(max_length=MOST_PAIRS),
+        "A source and a target each: a path outside and a name in the space; with `out`, the reverse.",
+    ]  # fmt: skip
+    key: Annotated[Name, "The caller's own name for this; the same key means the same staging."] = ""
+    limit: Annotated[Seconds, "It fails if nothing has moved for so long."] = LIMIT
+
+
+class CopyForm(Table):
+    """What an agent has copied so far."""
+
+    grant: Annotated[Label, "The grant."]
+    key: Annotated[Name, "The staging."]
+    step: Annotated[Literal["copying", "copied", "settled"], "What the node has done."]
+    files: Annotated[Serial, "Files that it has copied."] = 0
+    bytes: Annotated[Serial, "Bytes that it has copied."] = 0
+    expected: Annotated[Serial, "How many files it will copy; 0: unknown."] = 0
+    missing: Annotated[
+        list[int], Field(max_length=MOST_PAIRS), "Numbers of the pairs of whose source it has nothing."
+    ] = Field(default_factory=list)
+    because: Annotated[str, "Why it cannot go on."] = ""
 
 
 class ReleaseForm(Table):

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from forebay.act.control.agent.node import EXPOSE
 from forebay.act.control.api.description import document_response
-from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm
+from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, StageForm
 from forebay.act.control.api.routing import Answer, Caller, Limit, Maybe, OfService, Routes, Wait, encode, wait_until
 from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
@@ -22,6 +22,7 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.model.grant import ENDED, SHARED, Ask, Grant, NotAllowed, State
+from forebay.model.staging import Staging
 
 _AT_ONCE = 50  # grants encoded before other calls get a turn: about two milliseconds
 _GRANT = document_response(GrantDocument)
@@ -170,10 +171,11 @@ async def wait(
     seconds: Wait = 30.0,
     known: Annotated[str, Query(max_length=20, description="Return at once if the state differs from this.")] = "",
 ) -> GrantDocument:
-    """Wait until the state or the place in the queue changes, or the time is over; returns the grant."""
+    """Wait until the state or the place in the queue changes, or files are copied; returns the grant."""
 
-    def state_of(live: Live) -> tuple[State, int]:
-        return _find(live, grant, who).state, live.control.position(grant)
+    def state_of(live: Live) -> tuple[State, int, Staging | None]:
+        known = _find(live, grant, who)
+        return known.state, live.control.position(grant), known.staging
 
     before = state_of(await service.writer.now())
     is_settled = before[0] in ENDED or before[0].value != (known or before[0].value)
@@ -204,13 +206,22 @@ async def extend(service: OfService, who: Caller, grant: GrantName, form: Extend
     return await _change(service, who, co.Extend(caller=who, grant=grant, end=end))
 
 
+@routes.post("/v1/grants/{grant}/stage")
+async def stage(service: OfService, who: Caller, grant: GrantName, form: StageForm) -> GrantDocument:
+    """Have the storage nodes copy files into the space or out of it, with the owner's rights."""
+    pairs = tuple((source, target) for source, target in form.pairs)
+    key = form.key or secrets.token_hex(16)
+    command = co.Stage(caller=who, grant=grant, key=key, way=form.way, pairs=pairs, limit=form.limit)
+    return await _change(service, who, command)
+
+
 @routes.post("/v1/grants/{grant}/used")
 async def use(service: OfService, who: Caller, grant: GrantName) -> GrantDocument:
     """Mark a grant as in use."""
     return await _change(service, who, co.Use(caller=who, grant=grant))
 
 
-async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Use) -> GrantDocument:
+async def _change(service: Service, who: Who, command: co.Release | co.Extend | co.Stage | co.Use) -> GrantDocument:
     for record in await service.do(command):
         if isinstance(record.event, ev.Declined) and record.event.grant == command.grant:
             raise Refused(record.event.sentence())

@@ -6,7 +6,16 @@ from typing import Annotated, Any
 from fastapi import Body, Query
 
 from forebay.act.control.agent.node import EXPOSE
-from forebay.act.control.api.forms import AdoptForm, DiscardForm, DrainForm, HelloForm, LogForm, RateForm, ReportForm
+from forebay.act.control.api.forms import (
+    AdoptForm,
+    CopyForm,
+    DiscardForm,
+    DrainForm,
+    HelloForm,
+    LogForm,
+    RateForm,
+    ReportForm,
+)
 from forebay.act.control.api.routing import Administrator, Caller, Maybe, NodeName, OfService, Routes, Wait, wait_until
 from forebay.act.control.auth.callers import Who, user_name
 from forebay.act.control.auth.volume_keys import without_key
@@ -19,6 +28,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec, Stray, field_value
 from forebay.history.store.journal import LogLine, add_log_lines
 from forebay.model.grant import Volume
+from forebay.model.staging import Progress, Step
 
 routes = Routes()
 ANY = "any"  # the name of all disks together, whatever their tier
@@ -111,7 +121,7 @@ async def actions(
     live = await service.heartbeat(node, who.as_agent(node))
     if await service.writer.is_known(seen) is False:
         raise OtherJournal("the service has another journal than the agent acted on; report the disks first")
-    live = await wait_until(service, who, f"node {node}", seconds, lambda live: bool(live.control.actions(node)))
+    live = await wait_until(service, who, f"node {node}", seconds, lambda live: live.control.has_work(node))
     service.note_heard(node)
     return action_list(live, node, service.keys)
 
@@ -140,6 +150,21 @@ def report_of(node: str, form: ReportForm, who: Who) -> co.Command:
     if form.kind == "failed":
         return co.NotMade(**about, because=because, fault=form.fault)
     return (co.Stuck if form.kind == "stuck" else co.Lost)(**about, because=because)
+
+
+@routes.post("/v1/nodes/{node}/copies")
+async def copies(service: OfService, who: Caller, node: NodeName, forms: Annotated[list[CopyForm], _Many]) -> Done:
+    """An agent reports what it has copied of stagings. Reports are safe to repeat."""
+    caller = who.as_agent(node)
+    for form in forms:
+        numbers = form.model_dump(include={"files", "bytes", "expected"})
+        progress = Progress(step=Step(form.step), **numbers, missing=tuple(form.missing))
+        because = _reason(form.because) if form.because else ""
+        await service.do(
+            co.Copied(caller=caller, node=node, grant=form.grant, key=form.key, progress=progress, because=because)
+        )
+    service.note_heard(node)
+    return {"done": len(forms)}
 
 
 @routes.post("/v1/nodes/{node}/log")

@@ -12,11 +12,11 @@ from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.space import ALWAYS
 from forebay.history.store import Connection
 from forebay.history.store.journal import Entry, LogLine, list_entries, list_log_lines
-from forebay.model.grant import SHARED, SHARED_FOLDER, Grant, State
+from forebay.model.grant import AVAILABLE, SHARED, SHARED_FOLDER, Grant
+from forebay.model.staging import Staging
 
 VOLUMES = "volumes"
 """The type of a grant whose volumes are mounted or attached one by one; the other type is SHARED."""
-AVAILABLE = (State.READY, State.IN_USE)
 _NOT_IN_STORIES = ("v", "kind", "at", "turned", "grant")
 
 
@@ -27,8 +27,18 @@ def grant_summary(live: Live, grant: Grant) -> documents.GrantSummary:
         "uid": ask.uid, "user": ask.user, "job": ask.job, "tier": ask.wants.get("tier", ""),
         "because": grant.because, "reason": grant.reason.value, "policy": grant.policy,
         "position": control.position(grant.id), "tried": grant.tried, "expected": grant.expected,
+        "staging": None if grant.staging is None else staging_document(grant.staging),
         "marks": control.marks(grant.id),
         "created": grant.asked, "changed": live.changed.get(grant.id, grant.asked),
+    }  # fmt: skip
+
+
+def staging_document(staging: Staging) -> documents.StagingDocument:
+    return {
+        "key": staging.key, "way": staging.way, "pairs": [list(pair) for pair in staging.pairs],
+        "state": staging.state.value, "because": staging.because, "said": staging.describe(),
+        "files": staging.files, "bytes": staging.bytes, "expected": staging.expected, "nodes": list(staging.parts),
+        "begun": staging.begun, "moved": staging.moved, "ended": staging.ended, "limit": staging.limit,
     }  # fmt: skip
 
 
@@ -104,8 +114,12 @@ def action_list(live: Live, node: str, keys: Keys) -> documents.ActionList:
     for action in actions:
         if action["expose"] in MEANS:
             action["key"] = keys.of(action["expose"], action["volume"])
+    copies = [cast(documents.CopyDocument, asdict(copy)) for copy in live.control.copies(node)]
+    for copy in copies:
+        if copy["servers"]:
+            copy["secret"] = keys.of(SHARED, copy["grant"])
     report = known.report if known is not None else 0
-    return {"actions": actions, "report": report, "mode": mode(live), "seen": live.stamp}
+    return {"actions": actions, "copies": copies, "report": report, "mode": mode(live), "seen": live.stamp}
 
 
 def mode(live: Live) -> str:

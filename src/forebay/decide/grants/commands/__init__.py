@@ -5,3 +5,4 @@ from forebay.decide.grants.commands.grants import *  # noqa: F403
 from forebay.decide.grants.commands.nodes import *  # noqa: F403
 from forebay.decide.grants.commands.permissions import *  # noqa: F403
 from forebay.decide.grants.commands.reports import *  # noqa: F403
+from forebay.decide.grants.commands.staging import *  # noqa: F403

@@ -1,6 +1,6 @@
 """Events of grants."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forebay.decide.grants.events.base import Event, event
 from forebay.decide.grants.machine import describe_wants, stray_key
@@ -9,6 +9,7 @@ from forebay.decide.grants.state import Tables, request_key
 from forebay.decide.grants.tables import BrokenJournal
 from forebay.model.grant import Ask, Grant, State, Volume, VolumeState
 from forebay.model.reasons import REFUSALS, Reason
+from forebay.model.staging import Progress, Staging, StagingState
 from forebay.model.units import format_duration, format_size, plural
 
 _WAITS = {"state": State.QUEUED, "volumes": 0, "start": 0.0, "end": 0.0, "policy": ""}
@@ -176,6 +177,60 @@ class Ended(GrantEvent):
     @property
     def counted_as(self) -> str:
         return f"Ended {self.state}"
+
+
+@event()
+class StagingBegun(GrantEvent):
+    """The storage nodes of the grant begin to copy files."""
+
+    staging: Staging
+
+    def sentence(self) -> str:
+        staging = self.staging
+        pairs = ", ".join(f"{source} to {target}" for source, target in staging.pairs[:3])
+        more = f" and {len(staging.pairs) - 3:,} more" if len(staging.pairs) > 3 else ""
+        return f"stage-{staging.way} begins on {plural(len(staging.parts), 'node')}: {pairs}{more}"
+
+
+@event("node {self.node}: {self.progress.step}, {self.progress.files} files", group=None, is_logged=False, copies=())
+class StagingMoved(GrantEvent):
+    """A node of a staging has copied more."""
+
+    node: str
+    progress: Progress
+
+    def apply(self, tables: Tables) -> None:
+        staging = _staging_of(tables, self.grant)
+        parts = {**staging.parts, self.node: self.progress}
+        tables.grants.change(self.grant, staging=replace(staging, parts=parts, moved=self.at))
+
+
+@event(copies=())
+class StagingEnded(GrantEvent):
+    """A staging is done, or has failed."""
+
+    state: StagingState
+    because: str
+    said: str  # how it ended, as a sentence
+
+    def apply(self, tables: Tables) -> None:
+        staging = _staging_of(tables, self.grant)
+        new = replace(staging, state=self.state, because=self.because, ended=self.at)
+        tables.grants.change(self.grant, staging=new)
+
+    def sentence(self) -> str:
+        return self.said
+
+    @property
+    def counted_as(self) -> str:
+        return f"StagingEnded {self.state}"
+
+
+def _staging_of(tables: Tables, grant: str) -> Staging:
+    staging = tables.grants[grant].staging
+    if staging is None:
+        raise BrokenJournal(f"grant {grant} has no staging")
+    return staging
 
 
 @event("for its owner: {self.words}", is_warning=True)

@@ -1,0 +1,194 @@
+"""Open folders and files, local or of a shared file system. Nothing here follows a link."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from forebay.model.errors import BadInput
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Status(NamedTuple):
+    """Times are in nanoseconds since 1970; `number` identifies the file on its file system."""
+
+    mode: int
+    size: int
+    mtime: int
+    atime: int
+    number: int
+
+    @property
+    def content(self) -> tuple[int, int]:
+        """Two values of which one differs when the content does."""
+        return self.size, self.mtime
+
+
+class File(Protocol):
+    """An open file. Threads can share it. `number` identifies it on its file system."""
+
+    @property
+    def number(self) -> int: ...
+    def status(self) -> Status: ...
+    def read(self, size: int, offset: int) -> bytes: ...
+    def write(self, data: bytes, offset: int) -> None: ...
+    def truncate(self, size: int) -> None: ...
+    def set_status(self, mode: int, mtime: int, atime: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class Folder(Protocol):
+    """An open folder; `path` is for messages. All operations raise OSError."""
+
+    path: str
+
+    def list_names(self) -> list[tuple[str, int]]:
+        """List names with the types of their files as in a mode; 0 if a type is unknown."""
+
+    def status(self, name: str) -> Status: ...
+    def enter(self, name: str, *, make: bool = False) -> Folder:
+        """Open a folder in it, or create it with `make` if it does not exist."""
+
+    def open(self, name: str) -> File: ...
+    def create(self, name: str, *, afresh: bool) -> File:
+        """Open a file to read and write; create it if it does not exist; `afresh` empties it."""
+
+    def read_link(self, name: str) -> str: ...
+    def make_link(self, name: str, destination: str) -> None: ...
+    def rename(self, name: str, new: str) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def set_status(self, mode: int, mtime: int, atime: int) -> None: ...
+    def sync(self) -> None:
+        """Put everything on its file system onto the disks."""
+
+
+class LocalFile:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def number(self) -> int:
+        return os.fstat(self._descriptor).st_ino
+
+    def status(self) -> Status:
+        return _status_of(os.fstat(self._descriptor))
+
+    def read(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._descriptor, size, offset)
+        if not data or len(data) == size:
+            return data
+        pieces = [data]
+        while data and size > (done := sum(map(len, pieces))):
+            data = os.pread(self._descriptor, size - done, offset + done)
+            pieces.append(data)
+        return b"".join(pieces)
+
+    def write(self, data: bytes, offset: int) -> None:
+        left = memoryview(data)
+        while left:
+            count = os.pwrite(self._descriptor, left, offset)
+            left, offset = left[count:], offset + count
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def set_status(self, mode: int, mtime: int, atime: int) -> None:
+        os.fchmod(self._descriptor, mode)
+        os.utime(self._descriptor, ns=(atime, mtime))
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class LocalFolder:
+    """A folder of this machine by its descriptor, so that no renamed folder or link leads elsewhere."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor, self.path = descriptor, path
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+    @classmethod
+    def open_path(cls, path: str, *, is_link_allowed: bool = True) -> LocalFolder:
+        """Open a folder by a path outside the space, which may lead through links."""
+        flags = _FOLDER & ~os.O_NOFOLLOW if is_link_allowed else _FOLDER
+        return cls(os.open(path, flags), path)
+
+    def list_names(self) -> list[tuple[str, int]]:
+        with os.scandir(self._descriptor) as entries:
+            return sorted((entry.name, _type_of(entry)) for entry in entries)
+
+    def status(self, name: str) -> Status:
+        return _status_of(os.stat(name, dir_fd=self._descriptor, follow_symlinks=False))
+
+    def enter(self, name: str, *, make: bool = False) -> LocalFolder:
+        path = f"{self.path.rstrip('/')}/{name}"
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=self._descriptor)
+        try:
+            return LocalFolder(os.open(name, _FOLDER, dir_fd=self._descriptor), path)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and self._is_link(name):
+                raise BadInput(path, "is a link; staging does not follow links") from None
+            raise
+
+    def open(self, name: str) -> LocalFile:
+        return LocalFile(os.open(name, _READ, dir_fd=self._descriptor))
+
+    def create(self, name: str, *, afresh: bool) -> LocalFile:
+        flags = _WRITE | (os.O_TRUNC if afresh else 0)
+        return LocalFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
+
+    def read_link(self, name: str) -> str:
+        return os.readlink(name, dir_fd=self._descriptor)
+
+    def make_link(self, name: str, destination: str) -> None:
+        os.symlink(destination, name, dir_fd=self._descriptor)
+
+    def rename(self, name: str, new: str) -> None:
+        os.rename(name, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._descriptor)
+
+    def set_status(self, mode: int, mtime: int, atime: int) -> None:
+        os.fchmod(self._descriptor, mode)
+        os.utime(self._descriptor, ns=(atime, mtime))
+
+    def sync(self) -> None:
+        if _libc.syncfs(self._descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def _is_link(self, name: str) -> bool:
+        with suppress(OSError):
+            return stat.S_ISLNK(self.status(name).mode)
+        return False
+
+
+def _status_of(status: os.stat_result) -> Status:
+    return Status(status.st_mode, status.st_size, status.st_mtime_ns, status.st_atime_ns, status.st_ino)
+
+
+def _type_of(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else 0

@@ -1,0 +1,167 @@
+"""The process that copies for an agent, as the grant's owner. The agent may kill and start it at any time.
+
+Its arguments are descriptors: of the plan, of the journal, and of a pipe on which the agent says that all nodes have
+copied their files. It prints a JSON document per line: its progress, and at
+last how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from forebay.act.command import become_user, user_groups
+from forebay.act.staging.copier import Copier
+from forebay.act.staging.folders import Folder
+from forebay.act.staging.journal import Journal
+from forebay.act.staging.pairs import find_targets, find_trees, open_volume
+from forebay.model.errors import BadInput, ForebayError, UserError, name_errors, why
+from forebay.model.staging import Pairs, Progress, Step, Way
+
+_EVERY = 0.5  # seconds between lines about progress
+Work = Literal["copy", "remove"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do: copy files, or remove incomplete copies. With `settle`, all other nodes have copied theirs.
+
+    `volumes` are the paths of the volumes on this node; a shared file system has `servers` and a `secret`, and `folder`
+    is for the socket in front of them.
+    """
+
+    work: Work
+    settle: bool
+    tag: str
+    way: Way
+    pairs: Pairs
+    uid: int
+    gid: int
+    volumes: tuple[str, ...]
+    number: int
+    nodes: int
+    servers: tuple[str, ...] = ()
+    secret: str = ""
+    folder: str = ""
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        fields = json.loads(text)
+        lists = {name: tuple(fields[name]) for name in ("volumes", "servers")}
+        return cls(**fields | lists | {"pairs": tuple((source, target) for source, target in fields["pairs"])})
+
+
+def take_rights(uid: int, gid: int) -> None:
+    """Switch to an ordinary user for good, with only that user's groups."""
+    if uid == 0 or gid == 0:
+        raise BadInput("uid", "must not be root's: files are copied only as an ordinary user")
+    if os.geteuid() == 0:
+        become_user(uid, gid, user_groups(uid, gid))
+    elif (os.getuid(), os.getgid()) != (uid, gid):
+        raise UserError(f"only root can copy as another user (uid {uid}), not uid {os.getuid()}; run it as root")
+
+
+def carry_out(
+    plan: Plan, journal: Journal, shared: Folder | None, await_others: Callable[[Progress], None]
+) -> Progress:
+    """Do the work, and return how far the node is at its end. `shared` is the root folder of a shared file system.
+
+    `await_others` reports that the node has copied its files, and returns when all have.
+    """
+    volumes: list[Folder] = [open_volume(path) for path in plan.volumes]
+    if plan.work == "remove":
+        Copier(journal, plan.tag).remove_incomplete(find_targets(plan.way, plan.pairs, volumes))
+        return Progress()
+    trees, missing = find_trees(plan.way, plan.pairs, volumes if shared is None else [shared])
+    if missing and (plan.way == "in" or shared is not None):
+        raise BadInput(plan.pairs[missing[0]][0], "no such file or directory")
+    copier = Copier(journal, plan.tag, number=plan.number, nodes=1 if shared is None else plan.nodes)
+    with _progress_printed(copier):
+        copier.copy(trees)
+    progress = Progress(
+        step=Step.COPIED, files=copier.files, bytes=copier.bytes, expected=copier.files, missing=tuple(missing)
+    )
+    if plan.nodes > 1 and not plan.settle:
+        await_others(progress)
+    if plan.nodes > 1 and shared is None and (replaced := copier.find_replaced(trees)):
+        raise BadInput(replaced, "comes from volumes of two nodes, and only one is left; use different names")
+    if shared is None or plan.number == 0:
+        copier.settle(trees)
+    for volume in volumes if shared is not None else ():
+        with name_errors(volume.path):
+            volume.sync()
+    return replace(progress, step=Step.SETTLED)
+
+
+@contextmanager
+def _progress_printed(copier: Copier) -> Iterator[None]:
+    end = threading.Event()
+
+    def report() -> None:
+        shown = (0, 0, 0)
+        while not end.wait(_EVERY):
+            now = copier.files, copier.bytes, copier.expected
+            if now != shown:
+                _print(Progress(files=now[0], bytes=now[1], expected=now[2]))
+                shown = now
+
+    thread = threading.Thread(target=report, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+@contextmanager
+def _open_shared(plan: Plan) -> Iterator[Folder | None]:
+    if not plan.servers or plan.work == "remove":
+        yield None
+        return
+    from forebay.act.staging.shared_folders import open_shared
+
+    with open_shared(Path(plan.folder), plan.servers, plan.secret, plan.uid, plan.gid) as root:
+        yield root
+
+
+def _print(progress: Progress, because: str = "") -> None:
+    document = {**asdict(progress), "because": because}
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main(argv: Sequence[str]) -> int:
+    plan_file, journal_file, settle = map(int, argv)
+
+    def await_others(progress: Progress) -> None:
+        _print(progress)
+        if not os.read(settle, 1):  # the agent has ended
+            sys.exit(1)
+
+    with os.fdopen(plan_file) as file:
+        file.seek(0)
+        plan = Plan.from_text(file.read())
+    try:
+        with _open_shared(plan) as shared:
+            take_rights(plan.uid, plan.gid)
+            _print(carry_out(plan, Journal(journal_file), shared, await_others))
+    except ForebayError as error:
+        _print(Progress(), str(error))
+    except OSError as error:
+        _print(Progress(), f"cannot copy: {why(error)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
