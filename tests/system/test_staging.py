@@ -172,6 +172,7 @@ def test_staging_goes_on_after_any_of_its_processes_is_killed(
                 time.sleep(chance.uniform(0.0, 0.4))  # seeded; whenever it comes, the result is the same
                 fault()
             *_, last = client.follow_staging(client.grant(begun["id"]), PATIENCE)
-            assert last["staging"] is not None and last["staging"]["state"] == "done", last["staging"]["said"]
+            assert last["staging"] is not None
+            assert last["staging"]["state"] == "done", last["staging"]["said"]
     assert tree(outside / "out") == tree(outside / "in")
     assert not any("forebay" in path.name for path in outside.rglob("*"))

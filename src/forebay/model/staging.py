@@ -38,7 +38,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What one node has copied so far; `expected` is the number of files, 0 while it is unknown.
+    """What one node has copied so far; `total` is the number of files, 0 while it is unknown.
 
     `missing` are the numbers of pairs of whose source the node has nothing.
     """
@@ -46,7 +46,7 @@ class Progress:
     step: Step = Step.COPYING
     files: int = 0
     bytes: int = 0
-    expected: int = 0
+    total: int = 0
     missing: tuple[int, ...] = ()
 
 
@@ -54,7 +54,7 @@ class Progress:
 class Staging:
     """Copies of `pairs`: into the space, a path outside and a name in it; out of it, a name and a path.
 
-    `parts` are the nodes that copy. Times are seconds since 1970; it fails if nothing has `moved` for `limit` seconds.
+    `nodes` are those that copy. Times are seconds since 1970; it fails if nothing has `moved` for `limit` seconds.
     """
 
     key: str
@@ -63,32 +63,32 @@ class Staging:
     limit: float
     begun: float
     moved: float
-    parts: Mapping[str, Progress] = field(default_factory=dict)
+    nodes: Mapping[str, Progress] = field(default_factory=dict)
     state: StagingState = StagingState.RUNNING
     because: str = ""
     ended: float = 0.0
 
     @property
     def files(self) -> int:
-        return sum(part.files for part in self.parts.values())
+        return sum(part.files for part in self.nodes.values())
 
     @property
     def bytes(self) -> int:
-        return sum(part.bytes for part in self.parts.values())
+        return sum(part.bytes for part in self.nodes.values())
 
     @property
-    def expected(self) -> int:
+    def total(self) -> int:
         """The number of files, once all nodes know theirs; until then 0."""
-        numbers = [part.expected for part in self.parts.values()]
+        numbers = [part.total for part in self.nodes.values()]
         return sum(numbers) if all(numbers) else 0
 
     @property
     def is_copied(self) -> bool:
-        return all(part.step is not Step.COPYING for part in self.parts.values())
+        return all(part.step is not Step.COPYING for part in self.nodes.values())
 
     def describe(self) -> str:
         """Describe the progress or the result in one line."""
-        of = f" of {self.expected:,}" if self.expected and self.state is not StagingState.DONE else ""
+        of = f" of {self.total:,}" if self.total and self.state is not StagingState.DONE else ""
         amount = (
             f"{self.files:,}{of} files, {format_size(self.bytes)}"
             if of

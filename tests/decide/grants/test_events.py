@@ -15,7 +15,7 @@ ID = "3f" * 16
 ASK = Ask(grant=ID, key="k", uid=1000, gid=1000, size=5 * 10**11, seconds=7200.0, job="17", wants={"tier": "nvme"})
 STRAY = Stray(name=f"{ID}.0", disk="n/d", size=1)
 STAGING = Staging(
-    key="k", way="in", pairs=(("/home/a", "b"),), limit=60.0, begun=1.0, moved=1.0, parts={"n": Progress()}
+    key="k", way="in", pairs=(("/home/a", "b"),), limit=60.0, begun=1.0, moved=1.0, nodes={"n": Progress()}
 )
 DISK = DiskSpec(name="d", capacity=10**12, write_bandwidth=1e9, read_bandwidth=1e9)
 HAPPENED: list[tuple[ev.Event, str]] = [

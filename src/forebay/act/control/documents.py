@@ -36,7 +36,7 @@ class StagingDocument(TypedDict):
     said: Annotated[str, "Its progress or its result as a sentence."]
     files: Annotated[Count, "Files that were copied."]
     bytes: Annotated[Bytes, "Bytes that were copied."]
-    expected: Annotated[Count, "How many files there are; 0: unknown."]
+    total: Annotated[Count, "How many files there are; 0: unknown."]
     nodes: Annotated[list[str], "The storage nodes that copy."]
     begun: Annotated[Moment, "When it began."]
     moved: Annotated[Moment, "When something was copied last."]

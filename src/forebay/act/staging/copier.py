@@ -60,7 +60,7 @@ class Copier:
     def __init__(self, journal: Journal, tag: str, *, number: int = 0, nodes: int = 1, workers: int = WORKERS) -> None:
         self._journal, self._tag, self._number, self._nodes, self._workers = journal, tag, number, nodes, workers
         self._lock = threading.Lock()
-        self.files = self.bytes = self.expected = 0
+        self.files = self.bytes = self.total = 0
 
     def copy(self, trees: Iterable[Tree]) -> None:
         """Copy the files and links of the trees, and make their folders. After an error, remove incomplete copies."""
@@ -113,7 +113,7 @@ class Copier:
                     waiting += [(below, each, f"{path}/{each}", what) for each, what in below.list_names()]
                 elif kind == stat.S_IFREG and self._is_mine(path):
                     count += 1
-            self.expected = count
+            self.total = count
 
     def _visit(self, tree: Tree, depth: int, kind: int = 0) -> Iterable[Task] | None:
         """Copy an entry; `depth` is its depth in the copied tree, `kind` its type if it is known."""

@@ -89,7 +89,7 @@ def carry_out(
     with _progress_printed(copier):
         copier.copy(trees)
     progress = Progress(
-        step=Step.COPIED, files=copier.files, bytes=copier.bytes, expected=copier.files, missing=tuple(missing)
+        step=Step.COPIED, files=copier.files, bytes=copier.bytes, total=copier.files, missing=tuple(missing)
     )
     if plan.nodes > 1 and not plan.settle:
         await_others(progress)
@@ -110,9 +110,9 @@ def _progress_printed(copier: Copier) -> Iterator[None]:
     def report() -> None:
         shown = (0, 0, 0)
         while not end.wait(_EVERY):
-            now = copier.files, copier.bytes, copier.expected
+            now = copier.files, copier.bytes, copier.total
             if now != shown:
-                _print(Progress(files=now[0], bytes=now[1], expected=now[2]))
+                _print(Progress(files=now[0], bytes=now[1], total=now[2]))
                 shown = now
 
     thread = threading.Thread(target=report, name="progress", daemon=True)

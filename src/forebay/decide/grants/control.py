@@ -64,7 +64,7 @@ class Control:
     def _copy(self, grant: Grant, node: str) -> CopyAction:
         staging, ask = grant.staging, grant.ask
         assert staging is not None
-        nodes = sorted(staging.parts)  # the journal does not keep their order
+        nodes = sorted(staging.nodes)  # the journal does not keep their order
         volumes = self.tables.volumes_of(grant)
         own = [volume for volume in volumes if volume.node == node]
         if staging.way == "in" and not ask.is_shared:

@@ -107,7 +107,7 @@ def let_time_pass(draft: Draft) -> None:
 
 def end_stalled_staging(draft: Draft, grant: Grant) -> None:
     assert grant.staging is not None
-    late = [node for node, part in grant.staging.parts.items() if part.step is not Step.SETTLED]
+    late = [node for node, part in grant.staging.nodes.items() if part.step is not Step.SETTLED]
     silent = [node for node in late if draft.tables.nodes[node].silent]
     where = f"node {silent[0]} does not answer" if silent else f"node {late[0]} copied nothing"
     limit = format_duration(grant.staging.limit)

@@ -137,7 +137,7 @@ class Tables:
                 agenda.add(time, key)
         if (old and old.staging) or (new and new.staging):
             for grant, is_now in ((old, False), (new, True)):
-                for node in grant.staging.parts if grant and grant.staging and grant.is_staging else ():
+                for node in grant.staging.nodes if grant and grant.staging and grant.is_staging else ():
                     _set_member(self._staging, node, key, is_now)
         either = new or old
         if either is not None and (old is None or new is None or _shape(old) != _shape(new)):

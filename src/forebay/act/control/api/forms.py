@@ -123,7 +123,7 @@ class CopyForm(Table):
     step: Annotated[Literal["copying", "copied", "settled"], "What the node has done."]
     files: Annotated[Serial, "Files that it has copied."] = 0
     bytes: Annotated[Serial, "Bytes that it has copied."] = 0
-    expected: Annotated[Serial, "How many files it will copy; 0: unknown."] = 0
+    total: Annotated[Serial, "How many files it will copy; 0: unknown."] = 0
     missing: Annotated[
         list[int], Field(max_length=MOST_PAIRS), "Numbers of the pairs of whose source it has nothing."
     ] = Field(default_factory=list)

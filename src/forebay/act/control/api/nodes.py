@@ -157,7 +157,7 @@ async def copies(service: OfService, who: Caller, node: NodeName, forms: Annotat
     """An agent reports what it has copied of stagings. Reports are safe to repeat."""
     caller = who.as_agent(node)
     for form in forms:
-        numbers = form.model_dump(include={"files", "bytes", "expected"})
+        numbers = form.model_dump(include={"files", "bytes", "total"})
         progress = Progress(step=Step(form.step), **numbers, missing=tuple(form.missing))
         because = _reason(form.because) if form.because else ""
         await service.do(

@@ -37,7 +37,7 @@ def staging_document(staging: Staging) -> documents.StagingDocument:
     return {
         "key": staging.key, "way": staging.way, "pairs": [list(pair) for pair in staging.pairs],
         "state": staging.state.value, "because": staging.because, "said": staging.describe(),
-        "files": staging.files, "bytes": staging.bytes, "expected": staging.expected, "nodes": list(staging.parts),
+        "files": staging.files, "bytes": staging.bytes, "total": staging.total, "nodes": list(staging.nodes),
         "begun": staging.begun, "moved": staging.moved, "ended": staging.ended, "limit": staging.limit,
     }  # fmt: skip
 

@@ -35,7 +35,7 @@ class Stage(Command):
         nodes = self._find_nodes(draft, grant)
         staging = Staging(
             key=self.key, way=self.way, pairs=self.pairs, limit=self.limit, begun=draft.now, moved=draft.now,
-            parts={node: Progress() for node in nodes},
+            nodes={node: Progress() for node in nodes},
         )  # fmt: skip
         draft.emit(ev.StagingBegun(at=draft.now, grant=grant.id, staging=staging))
 
@@ -73,7 +73,7 @@ class Copied(Command):
         if grant is None or not grant.is_staging or grant.staging is None:
             return
         staging = grant.staging
-        before = staging.parts.get(self.node)
+        before = staging.nodes.get(self.node)
         if staging.key != self.key or before is None or before.step is Step.SETTLED:
             return
         if before.step is Step.COPIED and self.progress.step is Step.COPYING and not self.because:
@@ -93,7 +93,7 @@ class Copied(Command):
     def _finish(self, draft: Draft, grant: Grant) -> None:
         """End the staging once all nodes are done, or if a source is missing on all of them."""
         assert grant.staging is not None
-        parts = grant.staging.parts.values()
+        parts = grant.staging.nodes.values()
         if grant.staging.is_copied:
             for number in sorted(set.intersection(*(set(part.missing) for part in parts))):
                 draft.end_staging(grant, f"{grant.staging.pairs[number][0]}: no such file or directory")

@@ -189,7 +189,7 @@ class StagingBegun(GrantEvent):
         staging = self.staging
         pairs = ", ".join(f"{source} to {target}" for source, target in staging.pairs[:3])
         more = f" and {len(staging.pairs) - 3:,} more" if len(staging.pairs) > 3 else ""
-        return f"stage-{staging.way} begins on {plural(len(staging.parts), 'node')}: {pairs}{more}"
+        return f"stage-{staging.way} begins on {plural(len(staging.nodes), 'node')}: {pairs}{more}"
 
 
 @event("node {self.node}: {self.progress.step}, {self.progress.files} files", group=None, is_logged=False, copies=())
@@ -201,8 +201,8 @@ class StagingMoved(GrantEvent):
 
     def apply(self, tables: Tables) -> None:
         staging = _staging_of(tables, self.grant)
-        parts = {**staging.parts, self.node: self.progress}
-        tables.grants.change(self.grant, staging=replace(staging, parts=parts, moved=self.at))
+        nodes = {**staging.nodes, self.node: self.progress}
+        tables.grants.change(self.grant, staging=replace(staging, nodes=nodes, moved=self.at))
 
 
 @event(copies=())
