@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import PurePosixPath
 
 from forebay.model.errors import BadInput
 from forebay.model.units import format_size, plural
@@ -116,17 +115,16 @@ def check_pairs(way: str, pairs: Pairs) -> None:
 
 
 def check_outside(path: str) -> None:
-    place = PurePosixPath(path)
-    if not place.is_absolute():
+    if not path.startswith("/"):
         raise BadInput(path, "must be an absolute path")
-    if not place.name:
+    if not path.strip("/"):
         raise BadInput(path, "is the root folder; name a file or folder in it")
 
 
 def check_name(name: str) -> None:
     """Check a name in the space: a relative path without `..`."""
-    parts = PurePosixPath(name).parts
-    if not parts or parts[0] == "/" or ".." in parts:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if not parts or name.startswith("/") or ".." in parts:
         raise BadInput(name, "must be a path inside the burst buffer")
 
 
