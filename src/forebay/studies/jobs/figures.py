@@ -181,7 +181,7 @@ def longest(results: JobsResults) -> Figure:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
     legend = [key(name, look) for name, look in looks.items()]
-    return draw_panels([()], draw, width=WIDTH, height=3.0, legend=legend, legend_columns=6)
+    return draw_panels([()], draw, width=WIDTH, height=3.0, legend=legend, legend_columns=5)
 
 
 def sizes(results: JobsResults) -> Figure:
@@ -207,7 +207,7 @@ def sizes(results: JobsResults) -> Figure:
         axes.set_ylabel("mean bounded slowdown")
 
     patches = [Rectangle((0, 0), 1, 1, color=look.colour, label=printable(name)) for name, look in looks.items()]
-    return draw_panels([()], draw, width=WIDTH, height=2.6, legend=patches, legend_columns=6)
+    return draw_panels([()], draw, width=WIDTH, height=2.6, legend=patches, legend_columns=5)
 
 
 def _step_of(jobs: Jobs, results: JobsResults) -> float:
@@ -368,5 +368,5 @@ def sweeps(results: JobsResults) -> Figure:
     figure = draw_panels(
         [(metric, kind) for metric in METRICS for kind in kinds], draw, columns=len(kinds), width=WIDTH, height=2.2
     )
-    legend_above(figure, [key(name, look) for name, look in looks.items()], 6)
+    legend_above(figure, [key(name, look) for name, look in looks.items()], 5)
     return figure

@@ -46,7 +46,7 @@ class JobsResults:
 
     def choose(self, most: int) -> list[str]:
         """A few policies for figures that have no room for all: the reference first."""
-        liked = (self.reference, FOREBAY, PLAN, "slurm", EASY, FCFS_BB)
+        liked = (self.reference, FOREBAY, PLAN, "slurm", FCFS_BB, EASY)
         return list(dict.fromkeys([*(name for name in liked if name in self.schedules), *self.schedules]))[:most]
 
     def pooled(self, schedule: str) -> tuple[Floats, Floats]:
