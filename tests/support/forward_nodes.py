@@ -18,7 +18,7 @@ from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack
+from forebay.act.forward.net.wire import Flag, Kind, Message, answer_header, pack, split_sessions
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
@@ -134,6 +134,7 @@ class PretendServer:
     def __init__(self, thread: LoopThread, address: Address, index: int = 0, of: int = 1) -> None:
         self._thread = thread
         self.waiting: list[tuple[Connection, Message]] = []
+        self.sessions: dict[int, tuple[int, ...]] = {}  # of the latest read or write with each tag
         self.fenced: list[int] = []
         self._inside: list[Connection] = []
         me = Peer(role="server", name=str(index), facts={"index": index, "servers": of})
@@ -150,6 +151,8 @@ class PretendServer:
 
     def _received(self, connection: Connection, message: Message) -> None:
         if message.kind in (Kind.READ, Kind.WRITE):
+            many = message.flags & Flag.SESSIONS
+            self.sessions[message.tag] = split_sessions(message) if many else (message.session,)
             self.waiting.append((connection, message))
             return
         words: Any = None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from forebay.decide.order.queue import (
     HEAVIEST,
     IN_FLIGHT,
+    IN_FLIGHT_EACH,
     IN_FLIGHT_WITH_WINDOWS,
     LONGEST_WINDOW,
     arrive,
@@ -180,7 +181,9 @@ def test_the_limit_of_messages_follows_from_the_scheduler_unless_it_is_given() -
     assert q[MOST_IN_FLIGHT] == IN_FLIGHT
     set_window(q, 100)
     assert q[MOST_IN_FLIGHT] == IN_FLIGHT_WITH_WINDOWS
-    use(q, "hbrr")
+    use(q, "hbrr")  # aggregates
+    assert q[MOST_IN_FLIGHT] == IN_FLIGHT_EACH * 2
+    set_aggregate(q, 0)
     assert q[MOST_IN_FLIGHT] == IN_FLIGHT
     given = new_queue("twins", servers=2, in_flight=7)
     set_window(given, 0)

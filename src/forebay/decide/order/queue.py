@@ -26,6 +26,7 @@ from forebay.model.kernels import Array, fresh_kernel, hot_kernel
 
 MOST_IN_MESSAGE = 256  # requests
 IN_FLIGHT, IN_FLIGHT_WITH_WINDOWS = 128, 32  # messages, unless the caller gives a limit
+IN_FLIGHT_EACH = 2  # for each server, if requests are aggregated
 LONGEST_WINDOW = 10**12  # nanoseconds
 MOST = 1 << 40  # the largest value of a setting: bytes, messages or requests
 HEAVIEST = 1000
@@ -237,6 +238,7 @@ def set_aggregate(q: Array, limit: int) -> None:
                 strike(q, at)
             at = q[at + w.S_NEXT]
     q[w.AGGREGATE] = limit
+    _limit_in_flight(q)
 
 
 @hot_kernel
@@ -247,13 +249,16 @@ def set_window(q: Array, nanoseconds: int) -> None:
     _limit_in_flight(q)
 
 
-# A scheduler cannot reorder what it has sent, so one with windows sends little ahead. Others gain by sending more.
+# A scheduler cannot reorder what it has sent, so one with windows sends little ahead. Others gain by sending more. Only
+# requests that wait can be aggregated: a server that has a message to serve and another one gains nothing by a third.
 @hot_kernel
 def _limit_in_flight(q: Array) -> None:
     most = q[w.GIVEN_IN_FLIGHT]
     if most == 0:
         windowed = q[w.SCHEDULER] in (w.TWINS, w.TWINS_WORK_CONSERVING) and q[w.WINDOW] > 0
         most = IN_FLIGHT_WITH_WINDOWS if windowed else IN_FLIGHT
+        if q[w.AGGREGATE]:
+            most = min(most, IN_FLIGHT_EACH * q[w.SERVERS])
     q[w.MOST_IN_FLIGHT] = most
 
 

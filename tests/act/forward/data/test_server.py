@@ -18,7 +18,7 @@ from forebay.act.forward.data.server import Server, ServerSettings
 from forebay.act.forward.data.server_folder import Fences
 from forebay.act.forward.net.address import Address, CantListen
 from forebay.act.forward.net.loop import new_loop
-from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message
+from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message, pack_sessions
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import Layout
 from forebay.model.service_time import ServiceTime, new_state, service_time
@@ -88,6 +88,25 @@ def test_a_fenced_session_can_do_nothing_any_more(node: Speaker) -> None:
     for kind in (Kind.WRITE, Kind.READ, Kind.TRUNCATE, Kind.FSYNC, Kind.SIZE):
         assert node.ask(kind, file=5, session=77, payload=b"late" if kind == Kind.WRITE else b"").status == errno.ESTALE
     assert node.ask(Kind.READ, file=5, session=78, size=10).payload == b"before"
+
+
+def test_a_write_of_several_sessions_is_refused_if_one_of_them_is(node: Speaker) -> None:
+    def write(data: bytes, *sessions: int) -> Message:
+        payload = pack_sessions(sessions) + data
+        return node.ask(Kind.WRITE, file=5, size=len(sessions), flags=Flag.SESSIONS, payload=payload)
+
+    answer = write(b"together", 77, 78)
+    assert (answer.status, answer.size) == (0, 8)
+    assert node.ask(Kind.FENCE, file=78).status == 0
+    assert write(b"late....", 77, 78).status == errno.ESTALE
+    assert write(b"again", 77, 79).status == 0
+    assert node.ask(Kind.READ, file=5, size=10).payload == b"againher"
+
+
+@pytest.mark.parametrize(("kind", "size"), [(Kind.WRITE, 0), (Kind.WRITE, 3), (Kind.READ, 1)])
+def test_sessions_that_are_not_there_end_the_connection(node: Speaker, kind: Kind, size: int) -> None:
+    node.tell(kind, file=5, size=size, flags=Flag.SESSIONS, payload=b"" if kind == Kind.READ else bytes(23))
+    assert node.is_gone()
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(0, 40))

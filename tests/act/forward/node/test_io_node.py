@@ -1,6 +1,7 @@
 import errno
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from forebay.act.forward.net.auth import Denied
 from forebay.act.forward.net.wire import AGAIN, HEADER, LONGEST, MAGIC, VERSION, Flag, Kind, Message
 from forebay.act.forward.node.data_servers import DataServers
+from forebay.act.forward.node.io_node import IoNode
+from forebay.decide.order.queue import IN_FLIGHT_EACH
 from forebay.model.errors import UserError
 from support.forward import Speaker, unix
 from support.forward_nodes import STRIPE, Client, NodeThread, PretendServer, node_thread, raw
@@ -80,13 +83,50 @@ def test_neighbours_of_several_clients_go_together_and_stay_apart(tmp_path: Path
             client.tell(Kind.WRITE, file=file, offset=offset, payload=b"b" * 2000, session=client.session)
         thread.soon(lambda: node.dispatch.open == 4)
         server.answer()
-        thread.soon(lambda: len(server.waiting) == 3)  # one message of the queue, but one session each
+        thread.soon(lambda: len(server.waiting) == 1)  # one message, which names both sessions
+        [(_, message)] = server.waiting
+        assert (message.offset, server.sessions[message.tag]) == (2000, (7, 8))
+        assert bytes(message.payload) == b"b" * 6000
+        server.answer(status=errno.ESTALE)  # one of them is fenced: each for itself
+        thread.soon(lambda: len(server.waiting) == 3)
         assert [(m.offset, m.session) for _, m in server.waiting] == [(2000, 7), (4000, 8), (6000, 7)]
+        assert [server.sessions[m.tag] for _, m in server.waiting] == [(7,), (8,), (7,)]
         server.answer(3)
         assert [one.receive().size for _ in range(3)] == [2000] * 3
         assert other.receive().size == 2000
         one.close()
         other.close()
+        thread.soon(lambda: not node.sessions)
+        server.close()
+
+
+def has_open(node: IoNode, requests: int) -> bool:
+    return node.dispatch.open == requests
+
+
+def test_requests_of_one_clients_connections_go_together(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        server = PretendServer(thread.thread, unix(tmp_path, "server0"))
+        queue = {"in_flight": None, "aggregate": 1 << 20}
+        node = thread.node([unix(tmp_path, "server0")], queue=queue)
+        connections = [Client(node.addresses[0], session=100 + number) for number in range(24)]
+        files = {client.open(b"f") for client in connections}
+        for kind in (Kind.WRITE, Kind.READ):
+            for number, client in enumerate(connections):
+                data = {"payload": bytes(4096)} if kind == Kind.WRITE else {"size": 4096}
+                client.tell(kind, file=min(files), offset=4096 * number, session=client.session, **data)
+                thread.soon(partial(has_open, node, number + 1))
+            assert len(server.waiting) == IN_FLIGHT_EACH
+            server.answer()
+            thread.soon(lambda: len(server.waiting) == IN_FLIGHT_EACH)  # all that waited are one message
+            last = server.waiting[-1][1]
+            requested = len(last.payload) if kind == Kind.WRITE else last.size
+            assert (last.offset, requested) == (IN_FLIGHT_EACH * 4096, (24 - IN_FLIGHT_EACH) * 4096)
+            server.answer(IN_FLIGHT_EACH)
+            statuses = [client.receive().status for client in connections]
+            assert kind == Kind.READ or statuses == [0] * 24  # this server has no bytes to read
+        for client in connections:
+            client.close()
         thread.soon(lambda: not node.sessions)
         server.close()
 

@@ -42,7 +42,18 @@ from forebay.act.forward.net.payloads import (
     read_request,
     space_of,
 )
-from forebay.act.forward.net.wire import AGAIN, LONGEST, BadMessage, Bytes, Flag, Kind, Message, answer_header, pack
+from forebay.act.forward.net.wire import (
+    AGAIN,
+    LONGEST,
+    BadMessage,
+    Bytes,
+    Flag,
+    Kind,
+    Message,
+    answer_header,
+    pack,
+    split_sessions,
+)
 from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
@@ -224,11 +235,11 @@ class Server:
             self.counts["malformed"] += 1
             connection.close(CloseReason.MALFORMED, f"unexpected message from an I/O node: {message!r}")
             return
-        if message.session in self._fenced:
-            self._refuse(connection, message, errno.ESTALE)
-            return
         try:
-            handler(connection, message)
+            if self._is_fenced(message):
+                self._refuse(connection, message, errno.ESTALE)
+            else:
+                handler(connection, message)
         except OSError as error:
             self._refuse(connection, message, error.errno or errno.EIO)
         except BadMessage as error:
@@ -238,6 +249,12 @@ class Server:
         except Exception as error:  # a bug: only this request fails
             print(f"forebay: server: {message!r}: {error!r}", file=sys.stderr)
             self._refuse(connection, message, errno.EIO)
+
+    def _is_fenced(self, message: Message) -> bool:
+        """Whether this server refuses a session of the message."""
+        if message.flags & Flag.SESSIONS:
+            return any(session in self._fenced for session in split_sessions(message))
+        return message.session in self._fenced
 
     def _refuse(self, connection: Connection, message: Message, status: int) -> None:
         self.counts["failed"] += 1

@@ -8,8 +8,9 @@ Every message is a header of fixed length and a payload. Numbers are little-endi
 `length` is the length of the payload. A request has a `tag`, and its answer repeats it. The `status` of an answer is 0
 or an errno. `size` is the number of bytes that a read wants, or that a write wrote. `session` identifies the client. A
 data server refuses a session after a `FENCE`, so that a late request from an I/O node can't overwrite bytes that the
-client has since written through another node. With the flag CHECKED, `crc` is the payload's CRC-32, and the answer must
-be CHECKED too.
+client has since written through another node. A `WRITE` with the flag SESSIONS is for several sessions: its `size` is
+their number, and its payload begins with them, u64 each. With the flag CHECKED, `crc` is the payload's CRC-32, and the
+answer must be CHECKED too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -92,6 +93,22 @@ class Flag:
 
     REPLY = 1
     CHECKED = 2
+    SESSIONS = 4
+
+
+def pack_sessions(sessions: Collection[int]) -> bytes:
+    """Build the beginning of the payload of a write for several sessions."""
+    return struct.pack(f"<{len(sessions)}Q", *sessions)
+
+
+def split_sessions(message: Message) -> tuple[int, ...]:
+    """Remove the sessions from the payload of a write for several of them, and return them."""
+    length = 8 * message.size
+    if message.kind != Kind.WRITE or not 0 < length <= len(message.payload):
+        raise BadMessage(f"not a write of {message.size} sessions: {message!r}")
+    sessions = struct.unpack(f"<{message.size}Q", message.payload[:length])
+    message.payload = message.payload[length:]
+    return sessions
 
 
 class BadMessage(ForebayError):

@@ -165,6 +165,13 @@ class Dispatch:
             request.entered = i + 1
         return True
 
+    def pump_arrival(self) -> None:
+        """Call `pump` now, or, if requests are aggregated, once all that arrived at the same time are queued."""
+        if self._fields[AGGREGATE]:
+            self.pump_soon()
+        else:
+            self.pump()
+
     def pump_soon(self) -> None:
         """Call `pump` once all requests that have arrived are queued, so that many go out together."""
         if not self._scheduled and self._fields[WAITING]:

@@ -15,7 +15,20 @@ from forebay.act.forward.net.admission import PersistentLink
 from forebay.act.forward.net.auth import Credentials, Denied
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.wire import AGAIN, HEADER, MAGIC, VERSION, BadMessage, Bytes, Flag, Kind, Message, checksum
+from forebay.act.forward.net.wire import (
+    AGAIN,
+    HEADER,
+    LONGEST,
+    MAGIC,
+    VERSION,
+    BadMessage,
+    Bytes,
+    Flag,
+    Kind,
+    Message,
+    checksum,
+    pack_sessions,
+)
 from forebay.act.forward.node.dispatch import Batch, Dispatch
 from forebay.act.forward.striping import parts_of
 from forebay.decide.order.queue_layout import NONE
@@ -100,11 +113,16 @@ class ServerLink(PersistentLink):
             out.append(_pack(MAGIC, VERSION, _READ, flags, 0, 0, length, 0, slot, file, offset, session))
 
     def _put_several(self, slot: int, batch: Batch) -> None:
-        # A server refuses fenced sessions, so each message writes for one session only. Pieces of several sessions
-        # become several messages, tagged with their own slots.
+        """Prepare one message of several pieces; a write names the sessions of all of them."""
         if not batch[0][0].write:
             self._put_run(slot, batch, Kind.READ)
-            return
+        elif 8 * len(batch) + sum(request.pieces[i][2] for request, i, _ in batch) > LONGEST:
+            self._put_by_session(slot, batch)
+        else:
+            self._put_run(slot, batch, Kind.WRITE)
+
+    def _put_by_session(self, slot: int, batch: Batch) -> None:
+        """Prepare a message for each session in turn, tagged with its own slot, as a server may refuse some of them."""
         runs = [list(run) for _, run in groupby(batch, key=lambda part: part[0].message.session)]
         if len(runs) > 1:
             group = [slot, len(runs)]
@@ -123,6 +141,10 @@ class ServerLink(PersistentLink):
             self.out.append(merged.header())
             return
         data = [part for r, i, _ in run for part in parts_of(r.pieces[i], r.message.payload)]
+        sessions = dict.fromkeys(request.message.session for request, _, _ in run)
+        if len(sessions) > 1:
+            merged.flags, merged.size = flags | Flag.SESSIONS, len(sessions)
+            data.insert(0, pack_sessions(sessions))
         self.out.append(merged.header(sum(map(len, data)), checksum(data) if flags else 0))
         self.out += data
 
@@ -194,7 +216,11 @@ class ServerLink(PersistentLink):
     def _settle(self, tag: int, batch: Batch, message: Message) -> None:
         """Handle an answer that is an error, or that several requests share."""
         wanted = sum(request.pieces[i][2] for request, i, _ in batch)
-        if message.status:
+        if message.status == errno.ESTALE and batch[0][0].write and len({r.message.session for r, _, _ in batch}) > 1:
+            message.release()
+            self._put_by_session(tag, batch)
+            self.flush()
+        elif message.status:
             reason = f"{self.name}: {message.error_text()}"
             self.dispatch.refuse(self._freed_slot(tag), batch, message.status, reason)
             message.release()

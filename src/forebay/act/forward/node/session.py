@@ -59,7 +59,7 @@ class Session:
 
     def __init__(self, node: IoNode, connection: Connection, process: JobProcess) -> None:
         self._node, self._connection, self.process = node, connection, process
-        self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump, node.watch
+        self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump_arrival, node.watch
         self._caller, self._speaks_for_all = identify_client(connection)
         self._readable: dict[int, NodeFile] = {}
         # Clients that speak for all users have checked themselves what each may do with an open file.
