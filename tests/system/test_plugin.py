@@ -56,6 +56,7 @@ def test_installed_policies_conform(environment: dict[str, str]) -> None:
         "conformance.check_striping(find('stripe', 'by-volume'))\n"
         "conformance.check_order(find('order', 'reads-first'))\n"
         "conformance.check_tuner(find('tune', 'try-twice'))\n"
+        "conformance.check_schedule(find('schedule', 'small-first'))\n"
     )
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
 
@@ -110,6 +111,7 @@ def test_an_installed_tuner_is_listed(listed: Listed) -> None:
         ("forebay_by_volume.py", "from forebay.decide.policy import Input, striping"),
         ("forebay_reads_first.py", "from forebay.decide.order.queue_layout import NONE"),
         ("forebay_try_twice.py", "from forebay.decide.policy import tuner"),
+        ("forebay_small_first.py", "import numpy as np"),
     ],
 )
 def test_the_page_shows_the_package_as_it_is(file: str, first_line: str) -> None:
@@ -118,4 +120,4 @@ def test_the_page_shows_the_package_as_it_is(file: str, first_line: str) -> None
     assert shown is not None
     code = (PLUGIN / file).read_text()
     assert shown[1].strip() in code
-    assert len(code.splitlines()) <= 22
+    assert len(code.splitlines()) <= 25

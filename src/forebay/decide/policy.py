@@ -79,7 +79,9 @@ class Policy:
     simulates: bool = False
     prepares: bool = False
     keeps_file_order: bool = False  # requests to one file at one server leave as they arrived, if not aggregated
-    patient: bool = True  # the queue sends the oldest request once `patience` others have overtaken it
+    patient: bool = True  # order: the queue sends the oldest request once `patience` others have overtaken it;
+    # schedule: every job starts at some time, whatever comes after it
+    promises: bool = True  # schedule: a reserved start does not move later while no job comes
 
     @property
     def difficulty(self) -> tuple[int, int]:

@@ -12,13 +12,13 @@ _KOPANSKI = "Kopanski and Rzadca 2021"
 
 SCHEDULES = (
     scheduler("fcfs", source="textbook")(fcfs),
-    scheduler("filler", source=_KOPANSKI)(filler),
+    scheduler("filler", source=_KOPANSKI, patient=False)(filler),
     scheduler("easy", source="Lifka 1995")(easy),
     scheduler("fcfs-bb", source=_KOPANSKI)(fcfs_bb),
-    scheduler("sjf-bb", source=_KOPANSKI)(sjf_bb),
+    scheduler("sjf-bb", source=_KOPANSKI, patient=False)(sjf_bb),
     scheduler("conservative-bb", source="Mu'alem and Feitelson 2001, with bytes")(conservative_bb),
     scheduler("window", source="Fan et al. 2019, exact")(window),
-    scheduler("plan", source=_KOPANSKI, options={"alpha": 1.0})(plan),
+    scheduler("plan", source=_KOPANSKI, options={"alpha": 1.0}, patient=False, promises=False)(plan),
     scheduler("slurm", source="Slurm 22.05, measured")(slurm),
 )
 OTHER = -1  # a policy of another package: the caller calls it
