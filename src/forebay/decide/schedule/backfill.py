@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from forebay.decide.schedule.profile import add, earliest_free, earliest_start, fits, project_ends, reserve
-from forebay.decide.schedule.view import soonest_start, start_at
+from forebay.decide.schedule.profile import Profile, add, earliest_free, earliest_start, fits, project_ends, reserve
+from forebay.decide.schedule.view import nothing_starts, soonest_start, start_at
 from forebay.model.kernels import Array, hot_kernel
 
 NOTHING, NODES, NODES_AND_BYTES = 0, 1, 2
@@ -43,6 +43,8 @@ def sjf_bb(view: Array, memory: Array, starts: Array) -> None:
 def _start_jobs(view: Array, memory: Array, starts: Array, order: Array, reserves: int, passes: bool) -> None:
     """Start jobs in `order` while they fit; then reserve for the first that waits, and let others pass it."""
     jobs, profile, machine = view.jobs, memory.profile, view.machine[0]
+    if nothing_starts(view):
+        return
     project_ends(view, profile)
     if machine.holding > 0:
         plan_holders(view, profile, starts, order)
@@ -52,6 +54,8 @@ def _start_jobs(view: Array, memory: Array, starts: Array, order: Array, reserve
         if job.held:
             continue
         soonest = soonest_start(view, job)
+        if someone_waits and not machine.stages and not is_free_now(profile, job):
+            continue
         if fits(profile, job, soonest, job.walltime):
             reserve(profile, job, soonest, job.walltime)
             start_at(starts, row, soonest)
@@ -65,6 +69,12 @@ def _start_jobs(view: Array, memory: Array, starts: Array, order: Array, reserve
                 return
         if someone_waits and profile.nodes[0] == 0 and not machine.stages:
             return
+
+
+@hot_kernel
+def is_free_now(profile: Profile, job: Array) -> bool:
+    """Whether the job's nodes and bytes are free at this moment."""
+    return job.nodes <= profile.nodes[0] and job.bytes <= profile.bytes[0]  # type: ignore[no-any-return]
 
 
 @hot_kernel

@@ -4,8 +4,8 @@ import numpy as np
 
 from forebay.decide.schedule.backfill import plan_holders, plan_start
 from forebay.decide.schedule.memory import DEPTH
-from forebay.decide.schedule.profile import copy_profile, earliest_start, fits, project_ends, reserve
-from forebay.decide.schedule.view import soonest_start
+from forebay.decide.schedule.profile import copy_profile, earliest_start, project_ends, reserve
+from forebay.decide.schedule.view import nothing_starts, soonest_start
 from forebay.model.kernels import Array, hot_kernel
 from forebay.model.random_numbers import draw
 
@@ -20,11 +20,11 @@ _FINE = 1 << 30
 def plan(view: Array, memory: Array, starts: Array) -> None:
     """Each job at the earliest time in the order with the least sum of waiting^alpha that annealing finds."""
     base, trial, alpha = memory.profile, memory.trial, memory.options[0]
+    if nothing_starts(view):
+        return
     project_ends(view, base)
     if view.machine[0].holding > 0:
         plan_holders(view, base, starts, view.queue)
-    if not (view.machine[0].wants_plan or _can_start(view, base)):
-        return
     order, best, keys = memory.rows[0], memory.rows[1], memory.reals[0]
     count = 0  # of jobs to plan
     for row in view.queue:
@@ -61,15 +61,6 @@ def copy(source: Array, target: Array, count: int) -> None:
     """Copy the first `count` elements."""
     for k in range(count):
         target[k] = source[k]
-
-
-@hot_kernel
-def _can_start(view: Array, profile: Array) -> bool:
-    for row in view.queue:
-        job = view.jobs[np.uint64(row)]
-        if not job.held and fits(profile, job, soonest_start(view, job), job.walltime):
-            return True
-    return False
 
 
 @hot_kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.decide.schedule.plan import sort_by
 from forebay.decide.schedule.profile import Profile, add, earliest_free
-from forebay.decide.schedule.view import View, start_at
+from forebay.decide.schedule.view import View, nothing_starts, start_at
 from forebay.model.kernels import Array, hot_kernel
 
 RESOLUTION = 60.0  # bf_resolution, s: ends are rounded up to it
@@ -20,6 +20,8 @@ AHEAD = 36_000.0  # s: stage-in begins at most this long before the estimated st
 def slurm(view: Array, memory: Array, starts: Array) -> None:
     """Slurm 22.05: nodes reserved for every job in order of arrival, bytes for none."""
     machine, jobs, profile, estimates = view.machine[0], view.jobs, memory.profile, memory.reals[0]
+    if nothing_starts(view):
+        return
     _project_nodes(view, profile)
     now, free_bytes = machine.now, machine.free_bytes
     depth = min(view.queue.size, DEPTH)

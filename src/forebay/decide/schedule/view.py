@@ -81,3 +81,17 @@ def soonest_start(view: Array, job: Array) -> float:
     """Return the first time at which the job could start on an empty machine."""
     now = view.machine[0].now
     return max(job.ready, now if job.held else now + job.stage_in)  # type: ignore[no-any-return]
+
+
+@hot_kernel
+def nothing_starts(view: View) -> bool:
+    """Whether a call can end early: no job fits on what is free now, and nobody wants to see reservations."""
+    machine = view.machine[0]
+    if machine.stages or machine.wants_plan:
+        return False
+    if machine.free_nodes > 0:
+        for row in view.queue:
+            job = view.jobs[np.uint64(row)]
+            if job.nodes <= machine.free_nodes and job.bytes <= machine.free_bytes:
+                return False
+    return True

@@ -4,7 +4,7 @@ import numpy as np
 
 from forebay.decide.schedule.backfill import plan_holders, plan_start
 from forebay.decide.schedule.profile import fits, give_back, project_ends, reserve
-from forebay.decide.schedule.view import soonest_start, start_at
+from forebay.decide.schedule.view import nothing_starts, soonest_start, start_at
 from forebay.model.kernels import Array, hot_kernel
 
 WINDOW = 10
@@ -15,6 +15,8 @@ _UNTRIED, _TAKEN, _LEFT = 0, 1, 2
 def window(view: Array, memory: Array, starts: Array) -> None:
     """Start the first job or reserve for it, then start those of the next nine that fill most of nodes and bytes."""
     profile, jobs = memory.profile, view.jobs
+    if nothing_starts(view):
+        return
     project_ends(view, profile)
     if view.machine[0].holding > 0:
         plan_holders(view, profile, starts, view.queue)
