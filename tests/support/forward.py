@@ -34,6 +34,7 @@ from forebay.act.forward.net.payloads import (
     Caller,
     FileStatus,
     ForgetList,
+    NodeList,
     OpenRequest,
     PathRequest,
 )
@@ -305,7 +306,7 @@ class PretendNode:
         elif kind == Kind.ALLOCATE:
             self._objects.allocate(file, unpack_as(AllocateRequest, message.payload))
         elif kind == Kind.CLOSE:
-            self.attached.discard(file)
+            self.attached.difference_update(unpack_as(NodeList, message.payload).nodes)
         elif kind == Kind.STATFS:
             return 0, pack({"total": 5, "free": 4, "available": 3, "files": 2, "free_files": 1}), 0, 0
         elif kind != Kind.FSYNC:

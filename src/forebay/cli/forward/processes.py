@@ -228,7 +228,12 @@ def mount(
     key: Annotated[Path, typer.Option(help="File with the layer's key.")],
     daemon: Annotated[bool, typer.Option("--daemon", help="Continue in the background once it is mounted.")] = False,
     threads: Annotated[int, typer.Option(help="Maximum of concurrent requests.", min=1, max=256)] = 8,
-    cache: Annotated[str, typer.Option(help="How long to cache names and attributes of files.")] = "0 s",
+    cache: Annotated[
+        str, typer.Option(help="How long to keep names and attributes without a lease: others' changes show later.")
+    ] = "0 s",
+    leases: Annotated[
+        bool, typer.Option(help="Keep what the layer grants leases on; others' changes show at once.")
+    ] = True,
     patience: Annotated[str, typer.Option(help="How long a request waits for I/O nodes that do not answer.")] = "30 s",
     everybody: Annotated[bool, typer.Option("--everybody", help="Let all users use it (FUSE's allow_other).")] = False,
     checksums: Annotated[bool, typer.Option("--checksums", help="Verify a checksum of every payload.")] = False,
@@ -242,6 +247,7 @@ def mount(
     from forebay.act.forward.clients.sync import Client
     from forebay.act.forward.mount.device import check_mount_point, clear_dead_mount, mount
     from forebay.act.forward.mount.layer_files import LayerFiles
+    from forebay.act.forward.mount.lease_upkeep import LeaseUpkeep, as_holder
     from forebay.act.forward.net.key import read_key
 
     if replace_:
@@ -253,10 +259,15 @@ def mount(
     seconds = parse_quantity("--cache", cache, parse_duration, *at_most_a_day)
     ions, secret = addresses(nodes), read_key(key)
     check_layer(nodes, ions, secret, min(wait, LOOK))
-    client = Client(ions, secret, who=who, patience=wait, connections=threads, checked=checksums)
+    who = as_holder(who) if leases else who
+    connect = partial(Client, ions, secret, who=who, patience=wait, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
-    files = LayerFiles(client)
-    mount(files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody)
+    files = LayerFiles(connect(connections=threads, closes_later=True), keeper=connect(connections=1))
+    upkeep = LeaseUpkeep(files, ions, secret, who)
+    mount(
+        files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody,
+        validity=files.cache, begin=upkeep.start,
+    )  # fmt: skip
 
 
 def switch_user(text: str) -> None:

@@ -17,6 +17,7 @@ from forebay.act.forward.clients.operations import Lost, Request
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Denied, Peer
 from forebay.act.forward.net.connection import Connection
+from forebay.act.forward.net.payloads import NodeList
 from forebay.act.forward.net.wire import BadMessage, Flag, Kind, Message
 
 _CONNECT_TIMEOUT = 5.0
@@ -26,7 +27,10 @@ _MOST_GROUPS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What an I/O node and the history know about a client: application, job, number of processes, host and user."""
+    """What an I/O node and the history know about a client: application, job, number of processes, host and user.
+
+    A mount that asks for leases has a `holder`, a random number.
+    """
 
     application: str
     job: str = ""
@@ -35,10 +39,13 @@ class Identity:
     uid: int = 0
     gid: int = 0
     groups: tuple[int, ...] = ()
+    holder: int = 0
 
     def peer(self, session: int) -> Peer:
         values = asdict(self).items()
         facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in values}
+        if not self.holder:
+            del facts["holder"]
         return Peer(role="client", name=f"{facts['host']}:{os.getpid()}", facts={"session": session, **facts})
 
 
@@ -100,7 +107,9 @@ class NodeChannel(ABC, Generic[L]):
             if handle is not None and handle.file not in self.attached:
                 async with self._attaching:
                     if handle.file not in self.attached:  # else another request attached it
-                        answer = await self._exchange(link, Request(Kind.ATTACH, file=handle.file), session)
+                        answer = await self._exchange(
+                            link, Request(Kind.ATTACH, file=handle.file, offset=handle.reads), session
+                        )
                         if answer.status:
                             return answer
                         self._note_attached(link, handle.file)
@@ -115,12 +124,12 @@ class NodeChannel(ABC, Generic[L]):
 
     async def close_left_files(self) -> None:
         """Close the files at the I/O node that the client does not need any more."""
-        with suppress(Lost):  # without a connection, the node has closed them all
-            while self.leaving:
-                file = self.leaving.pop()
-                if file in self.attached:
-                    self.attached.discard(file)
-                    await self.exchange(Request(Kind.CLOSE, file=file))
+        files = sorted(self.leaving & self.attached)
+        self.leaving.clear()
+        self.attached.difference_update(files)
+        if files:
+            with suppress(Lost):  # without a connection, the node has closed them all
+                await self.exchange(Request(Kind.CLOSE, content=NodeList(nodes=files)))
 
     def close(self) -> None:
         if self._link is not None:
@@ -134,6 +143,17 @@ class NodeChannel(ABC, Generic[L]):
             self.attached.clear()
             self._unfenced = self._unfenced or self._session
             self._next += 1
+
+    @property
+    def link(self) -> L:
+        """The connection; raises `Lost` if there is none."""
+        if self._link is None:
+            raise Lost("not connected")
+        return self._link
+
+    @property
+    def session(self) -> int:
+        return self._session
 
     @property
     def _node(self) -> Address:

@@ -22,7 +22,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSp
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
-from forebay.act.forward.net.wire import AGAIN, LAST_OFFSET, LONGEST, BadMessage, Bytes, Kind, Message, pack, unpack_as
+from forebay.act.forward.net.wire import (
+    AGAIN,
+    LAST_OFFSET,
+    LONGEST,
+    OBJECT_STATUS,
+    BadMessage,
+    Bytes,
+    Kind,
+    Message,
+    pack,
+    unpack_as,
+)
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
 
@@ -51,10 +62,11 @@ class Lost(ForebayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """An open file as the layer knows it."""
+    """An open file as the layer knows it; `reads` is 1 if nobody writes through it."""
 
     file: int
     layout: Layout
+    reads: int = 0
 
 
 class Place(NamedTuple):
@@ -173,7 +185,8 @@ class Operations:
         )
         answer = await self._ask(Kind.OPEN, content=content)
         status = _read(payloads.FileStatus, answer)
-        return Handle(file=answer.file, layout=status.layout), status
+        writes = content.access & 2 or content.truncate
+        return Handle(file=answer.file, layout=status.layout, reads=0 if writes else 1), status
 
     async def pread(self, handle: Handle, size: int, offset: int) -> bytes:
         """Read `size` bytes; fewer only at the end of the file."""
@@ -208,6 +221,22 @@ class Operations:
                 raise OSError(errno.EIO, f"only {answer.size} of {len(part)} bytes were written")
             done += len(part)
         return size
+
+    async def write_small(self, handle: Handle, data: Buffer, offset: int) -> payloads.ObjectSize | None:
+        """Write as `pwrite` does, with one message; return the object's status if all bytes are in one object."""
+        view = memoryview(data).cast("B")
+        _check(offset, len(view), errno.EFBIG)
+        answer = await self._ask(Kind.WRITE, handle, offset=offset, payload=view, size=1)
+        if answer.size != len(view):
+            raise OSError(errno.EIO, f"only {answer.size} of {len(view)} bytes were written")
+        if len(answer.payload) != OBJECT_STATUS.size:
+            return None
+        size, mtime, allocated = OBJECT_STATUS.unpack(answer.payload)
+        return payloads.ObjectSize(size=size, mtime=mtime, allocated=allocated)
+
+    async def attach(self, handle: Handle) -> None:
+        """Open a file at the I/O node that this client has open."""
+        await self._ask(Kind.ATTACH, file=handle.file, offset=handle.reads)
 
     async def truncate(self, handle: Handle, size: int, *, clear: bool = False) -> None:
         """Cut or extend the file to exactly `size` bytes; `clear` also clears its set-id bits."""
@@ -365,7 +394,9 @@ class Operations:
                     return answer
                 if answer.status == errno.ESTALE and request.handle is not None and attaches < _MOST_ATTACHES:
                     attaches += 1  # the node seems to have forgotten the file
-                    answer = await self._channel.exchange(Request(Kind.ATTACH, file=request.handle.file))
+                    answer = await self._channel.exchange(
+                        Request(Kind.ATTACH, file=request.handle.file, offset=request.handle.reads)
+                    )
                     if not answer.status:
                         continue
                 problem = OSError(answer.status, answer.error_text())
@@ -415,6 +446,8 @@ class OpenFile(Generic[C]):
     pread = _of_file(Operations.pread)
     preadinto = _of_file(Operations.preadinto)
     pwrite = _of_file(Operations.pwrite)
+    write_small = _of_file(Operations.write_small)
+    attach = _of_file(Operations.attach)
     fsync = _of_file(Operations.fsync)
     truncate = _of_file(Operations.truncate)
     allocate = _of_file(Operations.allocate)

@@ -25,7 +25,7 @@ from time import sleep
 from typing import Any, Concatenate
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Async, OpenFile, Operations, P, Request, T, Where
+from forebay.act.forward.clients.operations import Async, Handle, OpenFile, Operations, P, Request, T, Where
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key
@@ -59,7 +59,7 @@ class Client(AbstractContextManager["Client"]):
     """A client of the I/O nodes `nodes`, in order of preference, with at most `connections` requests in progress.
 
     With `checked`, every payload carries a checksum. An I/O node that does not answer within `timeout` seconds counts
-    as lost.
+    as lost. With `closes_later`, I/O nodes hear of closed files only from `close_left_files`, many at a time.
     """
 
     def __init__(
@@ -72,8 +72,9 @@ class Client(AbstractContextManager["Client"]):
         timeout: float = 60.0,
         connections: int = 8,
         checked: bool = False,
+        closes_later: bool = False,
     ) -> None:
-        self._patience, self._connections = patience, connections
+        self._patience, self._connections, self._closes_later = patience, connections, closes_later
         self._new_socket = partial(NodeSocket, nodes, key, who or identify(), timeout=timeout, checked=checked)
         self._users: Counter[int] = Counter()  # of each open file
         self._lock = threading.Lock()
@@ -100,6 +101,7 @@ class Client(AbstractContextManager["Client"]):
     symlink = _by_path(Operations.symlink)
     readlink = _by_path(Operations.readlink)
     mknod = _by_path(Operations.mknod)
+    attach = _by_path(Operations.attach)
     sync_names = _by_path(Operations.sync_names)
     _open_status = _by_path(Operations.open_status)
 
@@ -119,6 +121,10 @@ class Client(AbstractContextManager["Client"]):
         """Open a file, and return also its status; see `Operations.open_status`."""
         handle, status = self._open_status(path, flags, mode, layout=layout, caller=caller)
         return File(self, handle), status
+
+    def opened(self, handle: Handle) -> File:
+        """A file whose identity is known. I/O nodes open it when it is used first."""
+        return File(self, handle)
 
     def truncate(self, path: Where, size: int) -> None:
         """Cut or extend a file to exactly `size` bytes."""
@@ -187,7 +193,7 @@ class Client(AbstractContextManager["Client"]):
         try:
             if self._closed:
                 sock.close()
-            elif sock.leaving:
+            elif sock.leaving and not self._closes_later:
                 with suppress(StopIteration):
                     sock.close_left_files().send(None)
         finally:
@@ -196,12 +202,24 @@ class Client(AbstractContextManager["Client"]):
                 with self._returned:
                     self._returned.notify()
 
+    def close_left_files(self) -> None:
+        """Close the files at the I/O nodes that this client does not need any more."""
+        for sock in self._sockets:
+            if sock.leaving and self._pop(sock):  # a connection in use has its turn at the next call
+                try:
+                    with self._lock:
+                        sock.leaving.difference_update([file for file in tuple(sock.leaving) if self._users[file]])
+                    with suppress(StopIteration):
+                        sock.close_left_files().send(None)
+                finally:
+                    self._put_back(sock)
+
     def _leave(self, file: int) -> None:
         """Close the file at the I/O nodes: now on idle connections, on the others after their operation."""
         for sock in self._sockets:
             if file in sock.attached:
                 sock.leaving.add(file)
-                if self._pop(sock):  # else the thread that uses it does this
+                if not self._closes_later and self._pop(sock):  # else the thread that uses it does this
                     self._put_back(sock)
 
 
@@ -277,7 +295,7 @@ class NodeSocket(NodeChannel[socket.socket]):
         room = self._scratch if into is None else into
         count = sock.recvmsg_into([head, room])[0]
         if count < HEADER.size:
-            _fill(sock, memoryview(head)[count:])
+            fill(sock, memoryview(head)[count:])
             count = HEADER.size
         magic, version, kind, flags, status, length, size, crc, tagged, file, offset, session = HEADER.unpack(head)
         if magic != MAGIC or version != VERSION or length > LONGEST or (tag and tagged != tag):
@@ -298,7 +316,7 @@ class NodeSocket(NodeChannel[socket.socket]):
         if got > length:
             raise BadMessage("received more than one answer")
         if got < length:
-            _fill(sock, memoryview(payload)[got:])
+            fill(sock, memoryview(payload)[got:])
         if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
             raise BadMessage("wrong checksum of an answer")
         if into is not None:
@@ -306,8 +324,8 @@ class NodeSocket(NodeChannel[socket.socket]):
         return Message(kind, flags, status, size, tagged, file, offset, session, bytes(payload))
 
 
-def _fill(sock: socket.socket, room: memoryview) -> None:
-    """Read until the room is full."""
+def fill(sock: socket.socket, room: memoryview) -> None:
+    """Read from the socket until the room is full."""
     done = 0
     while done < len(room):
         count = sock.recv_into(room[done:], 0, socket.MSG_WAITALL)

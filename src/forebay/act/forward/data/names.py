@@ -11,13 +11,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from forebay.act.forward.data import permissions
+from forebay.act.forward.data.leases import Leases
 from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
 from forebay.act.forward.data.open_files import OpenFileTable
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
+    LEASED_NAMES,
+    LEASED_STATUS,
     ROOT,
     AttributeValues,
     Caller,
@@ -52,6 +57,7 @@ class Names:
 
     The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program
     should see. A request with `again` may have been carried out before; then it succeeds if its result already exists.
+    A request whose change must wait for the end of leases raises Conflict; it has changed nothing, and can be repeated.
     """
 
     def __init__(
@@ -62,11 +68,13 @@ class Names:
         *,
         new_id: Callable[[], int] = lambda: secrets.randbits(63),
         clock: Callable[[], int] = time.time_ns,
+        leases: Leases | None = None,
     ) -> None:
         self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
         self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
         self._open_files = OpenFileTable()
+        self._leases = leases or Leases()
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()
         if store.read(ROOT) is None:
             with store:
@@ -81,7 +89,7 @@ class Names:
         key = request.key if isinstance(request, payloads.OnceRequest) else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:
-            answer = known[1]
+            answer = _without_lease(known[1])
         else:
             answer = getattr(self, f"do_{Kind(message.kind).name.lower()}")(message, request)
             if key:
@@ -89,7 +97,8 @@ class Names:
                 if len(self._answers) > _MOST_REMEMBERED:
                     self._answers.popitem(last=False)
         if message.kind in (Kind.OPEN, Kind.ATTACH) and isinstance(answer, FileStatus):
-            self._open_files.open(node, answer.file or 0)
+            caller = request.caller if isinstance(request, payloads.PathRequest) else None
+            self._open_files.open(node, answer.file or 0, _writer(message, request, caller or LAYER))
         return answer
 
     # Which files are open
@@ -104,13 +113,14 @@ class Names:
 
     # Files
 
-    def do_open(self, _: Message, request: payloads.OpenRequest) -> FileStatus:
+    def do_open(self, message: Message, request: payloads.OpenRequest) -> FileStatus:
         place = self._locate(request)
         caller, node = _caller(request), place.node
         if node is None:
             if not request.create:
                 raise system_error(errno.ENOENT)
-            return _status(self._create(place, request, stat.S_IFREG | request.mode & 0o7777), created=True)
+            node = self._create(place, request, stat.S_IFREG | request.mode & 0o7777)
+            return _status(node, created=True, leased=self._lease(caller, node, place))
         if request.create and request.exclusive:
             if request.again and request.key and node.key == request.key:
                 return _status(node, created=True)
@@ -120,26 +130,38 @@ class Names:
         if not node.has_bytes:
             raise system_error(errno.ELOOP if stat.S_ISLNK(node.mode) else errno.ENXIO)
         check_access(caller, node, request.access | (WRITE if request.truncate else 0))
-        return _status(node, access=request.access)
+        if _writer(message, request, caller) is not None:
+            self._leases.claim(caller.holder, (node.id,))
+        return _status(node, access=request.access, leased=self._lease(caller, node, place))
 
     def do_attach(self, message: Message, request: payloads.PathRequest) -> FileStatus:
-        """Open a file that the client has had open before."""
+        """Open a file that the client has had open before; with offset 1, it will not write."""
         node = self._by_id(message.file)
         if not node.has_bytes:
             raise system_error(errno.ESTALE)
         caller = _caller(request)
+        if _writer(message, request, caller) is not None:
+            self._leases.claim(caller.holder, (node.id,))
         owns = permissions.is_owner(caller, node)
         return _status(node, access=READ | WRITE if owns else permissions.granted(caller, node))
 
     def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
-        return _status(self._by_id(message.file) if message.file else self._existing(request))
+        caller = _caller(request)
+        if message.file:
+            node = self._by_id(message.file)
+            return _status(node, leased=self._lease(caller, node))
+        place = self._locate(request)
+        if place.node is None:
+            raise system_error(errno.ENOENT)
+        return _status(place.node, leased=self._lease(caller, place.node, place))
 
     def do_make(self, _: Message, request: payloads.MakeRequest) -> FileStatus:
         """Create a file, a symbolic link, a pipe, a socket or a device."""
         place = self._locate(request)
         if place.node is not None:
             return _status(self._created_before(place.node, request))
-        return _status(self._create(place, request, request.mode, device=request.device, target=request.target))
+        node = self._create(place, request, request.mode, device=request.device, target=request.target)
+        return _status(node, leased=self._lease(_caller(request), node, place))
 
     def do_link(self, _: Message, request: payloads.LinkRequest) -> FileStatus:
         node, place = self._existing(request), self._locate_second(request)
@@ -154,6 +176,7 @@ class Names:
             raise system_error(errno.ENOENT)
         if node.links >= _MOST_LINKS:
             raise system_error(errno.EMLINK)
+        self._leases.claim(_caller(request).holder, (node.id, place.folder.id))
         with self._store:
             now = self._clock()
             self._store.put_name(place.folder.id, place.name, node.id)
@@ -171,6 +194,7 @@ class Names:
         permissions.check_removal(_caller(request), place.folder, [place.node])
         if place.node.is_folder:
             raise system_error(errno.EISDIR)
+        self._leases.claim(_caller(request).holder, (place.folder.id, place.node.id))
         with self._store:
             now = self._clock()
             self._store.remove_name(place.folder.id, place.name)
@@ -216,7 +240,8 @@ class Names:
             if not place.node.is_folder:
                 raise system_error(errno.EEXIST)
             return _status(self._created_before(place.node, request))
-        return _status(self._create(place, request, stat.S_IFDIR | request.mode & 0o7777))
+        node = self._create(place, request, stat.S_IFDIR | request.mode & 0o7777)
+        return _status(node, leased=self._lease(_caller(request), node, place))
 
     def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
         place = self._locate(request)
@@ -228,6 +253,7 @@ class Names:
         if node is not None:
             permissions.check_removal(_caller(request), folder, [node])
         node = self._check_empty(node)
+        self._leases.claim(_caller(request).holder, (folder.id, node.id))
         with self._store:
             now = self._clock()
             self._store.remove_name(folder.id, place.name)
@@ -256,6 +282,7 @@ class Names:
         if not node.is_folder:
             raise system_error(errno.ENOTDIR)
         permissions.check_owner(_caller(request), node)
+        self._leases.claim(_caller(request).holder, (node.id,))
         with self._store:
             self._store.set(
                 node.id,
@@ -292,11 +319,11 @@ class Names:
         for node in moved:
             if node is not None and node.is_folder and source.folder.id != target.folder.id:
                 check_access(caller, node, WRITE)  # its entry ".." changes
-        if request.exchange:
-            return self._exchange(source, target)
-        if target.node is not None:
+        if target.node is not None and not request.exchange:
             self._check_replaceable(source.node, target.node)
-        return self._move(source, target)
+        changed = (source.folder, target.folder, source.node, target.node)
+        self._leases.claim(caller.holder, tuple(node.id for node in changed if node is not None))
+        return self._exchange(source, target) if request.exchange else self._move(source, target)
 
     # Attributes
 
@@ -314,6 +341,8 @@ class Names:
         if request.clear:
             mode = permissions.without_set_ids(mode)
         self._check_times(caller, node, request)
+        if request.caller is not None:  # else an I/O node notes what a client has done that has the file open to write
+            self._leases.claim(caller.holder, (node.id,))
         mtime, stamp = _new_time(request.mtime, request.mtime_now, now), request.stamp
         atime, read_stamp = _new_time(request.atime, request.atime_now, now), request.read_stamp
         changed = node._replace(mode=mode, uid=uid, gid=gid, ctime=now)
@@ -324,7 +353,7 @@ class Names:
         values = {name: new for name, new, old in zip(Node._fields, changed, node, strict=True) if new != old}
         with self._store:
             self._store.set(node.id, **values or {"ctime": now})
-        return _status(changed)
+        return _status(changed, leased=self._lease(caller, changed))
 
     def _check_times(self, caller: Caller, node: Node, request: payloads.AttributesRequest) -> None:
         if request.clear:  # the times are those of a write
@@ -369,6 +398,7 @@ class Names:
             others = self._store.attribute_bytes(node.id) - (0 if old is None else len(name) + len(old))
             if others + len(name) + len(value) > _MOST_ATTRIBUTE_BYTES:
                 raise system_error(errno.ENOSPC)
+        self._leases.claim(caller.holder, (node.id,))
         with self._store:
             if value is None:
                 self._store.remove_attribute(node.id, name)
@@ -413,6 +443,17 @@ class Names:
 
     # Steps of these requests
 
+    def _lease(self, caller: Caller, node: Node, place: _Place | None = None) -> int:
+        """What the mount of the caller may keep from now on: the bits of `FileStatus.leased`."""
+        if not caller.holder:
+            return 0
+        leased = 0
+        if self._leases.grant(caller.holder, node.id, self._open_files.writers(node.id)):
+            leased = LEASED_STATUS
+        if place is not None and place.name and self._leases.grant(caller.holder, place.folder.id):
+            leased |= LEASED_NAMES
+        return leased
+
     def _new_node(
         self,
         id_: int,
@@ -451,6 +492,7 @@ class Names:
         check_access(caller, folder, WRITE | SEARCH)
         if folder.links < 1:
             raise system_error(errno.ENOENT)
+        self._leases.claim(caller.holder, (folder.id,))
         mode, gid = permissions.creation_mode(caller, folder, mode)
         owner = (None, gid if mode & stat.S_ISGID else None) if caller is LAYER else (caller.uid, gid)
         wished = folder.layout if request.layout is None else read_layout(request.layout)
@@ -583,10 +625,24 @@ def _new_time(given: int | None, is_now: bool, now: int) -> int | None:
     return now if is_now else given
 
 
-def _status(node: Node, *, created: bool = False, access: int = READ | WRITE) -> FileStatus:
+def _status(node: Node, *, created: bool = False, access: int = READ | WRITE, leased: int = 0) -> FileStatus:
     return FileStatus(
         file=node.id, layout_fields=node.layout_fields, mode=node.mode, mtime=node.mtime, atime=node.atime,
         ctime=node.ctime, stamp=node.stamp, read_stamp=node.read_stamp, uid=node.uid, gid=node.gid,
         links=max(node.links, 0), device=node.device, target=node.target, created=created, access=access,
-        size=len(node.target or b""),
+        size=len(node.target or b""), leased=leased,
     )  # fmt: skip
+
+
+def _writer(message: Message, request: Payload | None, caller: Caller) -> int | None:
+    """The mount that can write a file once it is open; 0 for other clients, which always can. None if nobody can."""
+    if not caller.holder:
+        return 0
+    if isinstance(request, payloads.OpenRequest):
+        return caller.holder if request.access & WRITE or request.truncate else None
+    return None if message.offset else caller.holder
+
+
+def _without_lease(answer: Payload | None) -> Payload | None:
+    """A lease that an earlier answer has granted may have ended."""
+    return msgspec.structs.replace(answer, leased=0) if isinstance(answer, FileStatus) else answer

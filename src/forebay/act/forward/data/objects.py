@@ -12,7 +12,7 @@ from pathlib import Path
 from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
 from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
-from forebay.act.forward.net.wire import LAST_OFFSET, Bytes
+from forebay.act.forward.net.wire import LAST_OFFSET, OBJECT_STATUS, Bytes
 
 MOST_OPEN = 512
 _NEVER_READ = 0
@@ -64,6 +64,13 @@ class Objects:
             atime=status.st_atime_ns if status.st_atime_ns > _NEVER_READ else 0,
             allocated=status.st_blocks * 512,
         )
+
+    def pack_status(self, file: int) -> bytes:
+        """The status of an object that exists, as the answer to a write has it."""
+        handle = self._handle(file)
+        assert handle is not None
+        status = os.fstat(handle)
+        return OBJECT_STATUS.pack(status.st_size, status.st_mtime_ns, status.st_blocks * 512)
 
     def allocate(self, file: int, request: AllocateRequest) -> None:
         """Allocate a range of the object, or make a hole in it, as `mode` says."""

@@ -1,11 +1,11 @@
 """Which files I/O nodes have open, so that a file without a name exists until all have closed it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class OpenFileTable:
-    """Counts the opens of each file at each I/O node.
+    """Counts the opens of each file at each I/O node, and knows which mounts may write it.
 
     An I/O node reports how many of its opens have ended, not that a file is closed. So a report that crosses an answer
     to another open on the way does not close that one.
@@ -14,15 +14,24 @@ class OpenFileTable:
     def __init__(self) -> None:
         self._opens: dict[str, Counter[int]] = {}
         self._users: Counter[int] = Counter()  # I/O nodes that have each file open
+        self._writers: dict[int, dict[str, set[int]]] = {}  # by file and I/O node
 
     def is_open(self, file: int) -> bool:
         return file in self._users
 
-    def open(self, node: str, file: int) -> None:
+    def writers(self, file: int) -> Collection[int]:
+        """The mounts that may have the file open to write; 0 stands for any other client."""
+        by_node = self._writers.get(file)
+        return set().union(*by_node.values()) if by_node else ()
+
+    def open(self, node: str, file: int, writer: int | None = 0) -> None:
+        """Note an open; `writer` is the mount that may write, None if nobody does."""
         opens = self._opens.setdefault(node, Counter())
         if not opens[file]:
             self._users[file] += 1
         opens[file] += 1
+        if writer is not None:
+            self._writers.setdefault(file, {}).setdefault(node, set()).add(writer)
 
     def close(self, node: str, files: Iterable[tuple[int, int]]) -> list[int]:
         """Forget some opens; return the files that no I/O node has open any more."""
@@ -33,7 +42,7 @@ class OpenFileTable:
                 opens[file] -= count
                 if opens[file] <= 0:
                     del opens[file]
-                    closed += self._leave(file)
+                    closed += self._leave(node, file)
         return closed
 
     def replace(self, node: str, files: Iterable[tuple[int, int]]) -> list[int]:
@@ -44,9 +53,15 @@ class OpenFileTable:
             self._opens[node] = now
         for file in now:
             self._users[file] += 1
-        return [closed for file in before for closed in self._leave(file)]
+            self._writers.setdefault(file, {}).setdefault(node, set()).add(0)
+        return [closed for file in before for closed in self._leave(node, file)]
 
-    def _leave(self, file: int) -> list[int]:
+    def _leave(self, node: str, file: int) -> list[int]:
+        by_node = self._writers.get(file)
+        if by_node is not None and file not in self._opens.get(node, ()):
+            by_node.pop(node, None)
+            if not by_node:
+                del self._writers[file]
         self._users[file] -= 1
         if self._users[file]:
             return []

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
+from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
 from forebay.act.forward.data.old_names import convert_names
+from forebay.act.forward.data.recalls import HolderFile, Recalls
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
-from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.data.tree import Tree, sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import TIMEOUT, NodeListener
@@ -37,6 +39,7 @@ from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import (
     AllocateRequest,
     FileStatus,
+    NodeList,
     OpenFiles,
     Payload,
     read_request,
@@ -116,7 +119,12 @@ class Server:
             held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
             self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
             self._objects = held.enter_context(closing(Objects(settings.folder / "objects", settings.most_open)))
-            self._names = held.enter_context(closing(self._open_names(settings))) if settings.index == 0 else None
+            self._names = self._recalls = None
+            if settings.index == 0:
+                holders = HolderFile(Tree(settings.folder))
+                leases = Leases(holders.former)
+                self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
+                self._names = held.enter_context(closing(self._open_names(settings, leases)))
             disk = settings.emulation.disk(self._loop) if settings.emulation else None
             self._disk = held.enter_context(closing(disk)) if disk else None
             self._threads = ThreadPoolExecutor(_THREADS, "fsync")
@@ -147,11 +155,11 @@ class Server:
         yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
         yield SERVER["buffers_bytes"].number(self.buffers.out)
 
-    def _open_names(self, settings: ServerSettings) -> Names:
+    def _open_names(self, settings: ServerSettings, leases: Leases) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
         try:
             convert_names(settings.folder)
-            names = Names(NameStore(settings.folder), settings.servers, layout)
+            names = Names(NameStore(settings.folder), settings.servers, layout, leases=leases)
         except OSError as error:
             raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
         for file, _ in names.list_pending(known=True).forget:
@@ -176,10 +184,13 @@ class Server:
             names: dict[int, Callable[[Message, str], Payload | None]] = dict.fromkeys(NAME_KINDS, self._names.answer)
             names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
             handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
+            handlers |= {Kind.WATCH: self._watch, Kind.RECALLED: self._end_leases}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
+        if self._recalls is not None:
+            self._recalls.lose(connection)
         if self._names is not None and not self._closed:
             self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
             del self._holders[connection]
@@ -190,7 +201,11 @@ class Server:
         self, handler: Callable[[Message, str], Payload | None], connection: Connection, message: Message
     ) -> None:
         holder = self._holder(connection)
-        self._answer(lambda request: handler(request, holder), connection, message)
+        try:
+            self._answer(lambda request: handler(request, holder), connection, message)
+        except Conflict as conflict:
+            assert self._recalls is not None
+            self._recalls.wait(conflict, self._receive, connection, message)
         if self._names is not None and self._checkpoint is None and self._names.needs_checkpoint():
             self._checkpoint = self._loop.run_in_executor(self._threads, self._names.checkpoint)
             self._checkpoint.add_done_callback(self._end_checkpoint)
@@ -221,6 +236,20 @@ class Server:
         """Forget what was open through a lost connection. I/O nodes find the files to remove in the pending list."""
         if self._names is not None and not self._closed:
             self._names.replace_files(holder, ())
+
+    # Leases
+
+    def _watch(self, connection: Connection, message: Message) -> None:
+        assert self._recalls is not None
+        self._recalls.watch(connection, message)
+        self._answer(lambda _: None, connection, message)
+
+    def _end_leases(self, connection: Connection, message: Message) -> None:
+        request = read_request(message.kind, message.payload)
+        assert self._recalls is not None
+        assert isinstance(request, NodeList)
+        self._recalls.give_up(message, request.nodes)
+        self._answer(lambda _: None, connection, message)
 
     def _allocate(self, message: Message) -> None:
         request = read_request(message.kind, message.payload)
@@ -293,7 +322,10 @@ class Server:
         message.release()
         self.counts["writes"] += 1
         self.counts["bytes_written"] += count
-        self._send(connection, message, count, [answer_header(message, size=count)], None)
+        status = self._objects.pack_status(message.file) if message.size else b""
+        crc = crc32(status) if message.flags & Flag.CHECKED else 0
+        header = answer_header(message, size=count, length=len(status), crc=crc)
+        self._send(connection, message, count, [header, status] if status else [header], None)
 
     def _send(
         self, connection: Connection, message: Message, size: int, pieces: list[Bytes], done: Callable[[], None] | None

@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, inherited_descriptors, run
-from forebay.act.forward.mount.kernel import LONGEST, ROOM, FileSystem, Kernel
+from forebay.act.forward.mount.kernel import LONGEST, ROOM, FileSystem, Kernel, Validity
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import UserError
 
@@ -61,11 +62,14 @@ def mount(
     threads: int = 8,
     cache: float = 0.0,
     everybody: bool = False,
+    validity: Validity | None = None,
+    begin: Callable[[Kernel], None] = lambda _: None,
 ) -> None:
     """Serve until the folder is unmounted; SIGTERM, SIGINT and SIGHUP unmount it.
 
     Calls `ready` once programs can use the folder. Without `foreground`, the caller's process then ends, and a child
-    serves. The kernel may cache names and attributes for `cache` seconds.
+    serves. The kernel may cache names and attributes for `cache` seconds, or as long as `validity` says. The serving
+    process calls `begin` first.
     """
     check_mount_point(folder)
     folder = folder.absolute()
@@ -75,7 +79,9 @@ def mount(
         if not foreground:
             _continue_in_background(ready)
             ready = _do_nothing
-        _serve(Kernel(files, cache, ready), device, threads)
+        kernel = Kernel(files, cache, ready, partial(os.writev, device), validity)
+        begin(kernel)
+        _serve(kernel, device, threads)
     finally:
         if mounted_at(folder) == mine:  # somebody may have unmounted it, and mounted something else
             _unmount(folder)
@@ -108,10 +114,8 @@ def _answer_requests(kernel: Kernel, device: int) -> None:
             if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):  # the program gave up
                 continue
             raise
-        pieces = answer(request[:length], room)
-        if pieces:
-            with suppress(FileNotFoundError):  # the program gave up
-                os.writev(device, pieces)
+        with suppress(FileNotFoundError):  # the program gave up
+            answer(request[:length], room)
 
 
 def _connect(folder: Path, everybody: bool) -> int:

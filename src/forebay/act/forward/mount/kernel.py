@@ -9,7 +9,9 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -37,9 +39,14 @@ _ENTRY = Struct("=QQII")
 _ALLOCATE = Struct("=QQQII")
 _U32, _U32x2, _U32x4, _U64, _U64x2 = Struct("=I"), Struct("=II"), Struct("=IIII"), Struct("=Q"), Struct("=QQ")
 _RENAME2 = Struct("=QII")
+_INVALIDATE = Struct("=Qqq")  # node, offset (-1: attributes only), length
+_DROP_INODE, _DROP_NAMES = 2, 8
 
 _MAJOR, _MINOR = 7, 39
 _OLDEST = 31
+_CAN_DROP_NAMES = 44
+"""From this version on, the kernel can drop all names at once. To drop a single one waits for programs in its folder,
+which may wait for this mount."""
 _ASYNC_READ, _ATOMIC_TRUNCATE, _BIG_WRITES, _PARALLEL_FOLDERS = 1 << 0, 1 << 3, 1 << 5, 1 << 18
 _MAX_PAGES, _CLEARS_SET_IDS, _MORE_FLAGS = 1 << 22, 1 << 28, 1 << 30
 _WISHES = _ASYNC_READ | _ATOMIC_TRUNCATE | _BIG_WRITES | _PARALLEL_FOLDERS | _MAX_PAGES | _CLEARS_SET_IDS | _MORE_FLAGS
@@ -77,6 +84,22 @@ class Attributes(NamedTuple):
     uid: int
     gid: int
     device: int
+
+
+class NameAbsent(FileNotFoundError):
+    """No such name."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+class Validity(Protocol):
+    """For how many seconds the kernel may keep an answer; asked and answered under `lock`."""
+
+    lock: threading.RLock
+
+    def status_validity(self, attributes: Attributes) -> float: ...
+    def name_validity(self, folder: int, name: bytes, node: int) -> float: ...
 
 
 class Change(NamedTuple):
@@ -133,16 +156,31 @@ class _Call(NamedTuple):
     body: memoryview
 
 
-_Answer = Bytes | tuple[Bytes, ...] | None
+class _Status(NamedTuple):
+    """An answer with attributes. With a folder, it is also about a name; `tail` follows."""
+
+    attributes: Attributes | None
+    folder: int = 0
+    name: bytes = b""
+    tail: bytes = b""
+
+
+_Answer = Bytes | tuple[Bytes, ...] | _Status | None
 """The content of an answer; None if the kernel expects no answer."""
+Send = Callable[[Sequence[Bytes]], object]
 
 
 class Kernel:
-    """Answers the kernel's requests through a file system; names and attributes are valid for `cache` seconds."""
+    """Answers the kernel's requests through a file system, and passes on what the kernel must drop.
 
-    def __init__(self, files: FileSystem, cache: float, ready: Callable[[], None]) -> None:
-        self._files, self._ready = files, ready
-        self._valid = int(cache), int(cache % 1 * 1e9)
+    Names and attributes are valid for `cache` seconds, or as long as `validity` says.
+    """
+
+    def __init__(
+        self, files: FileSystem, cache: float, ready: Callable[[], None], send: Send, validity: Validity | None = None
+    ) -> None:
+        self._files, self._ready, self._send, self._validity = files, ready, send, validity
+        self._cache, self._drops_names = cache, False
         self._folders: dict[int, tuple[int, list[tuple[bytes, int, int]]]] = {}  # by handle: node, and what it lists
         self._next_folder = 0
         self._operations: dict[int, Callable[[_Call], _Answer]] = {
@@ -154,10 +192,10 @@ class Kernel:
             36: _ignore, 38: self._destroy, 42: self._forget_several, 43: self._fallocate, 45: self._rename2,
         }  # fmt: skip
 
-    def answer(self, request: memoryview, room: memoryview) -> tuple[Bytes, ...]:
-        """Carry out a request, and return the answer in pieces; () if the kernel expects none.
+    def answer(self, request: memoryview, room: memoryview) -> None:
+        """Carry out a request, and send the answer, if the kernel expects one.
 
-        `room` has LONGEST bytes for the answer to a read, which is valid until the next call with the same room.
+        `room` has LONGEST bytes for the answer to a read.
         """
         _, operation, number, node, uid, gid, pid, _, _ = _HEADER.unpack_from(request)
         body = request[_HEADER.size :]
@@ -165,22 +203,46 @@ class Kernel:
             if operation == _READ:
                 handle, offset, size, *_ = _TRANSFER.unpack_from(body)
                 count = self._files.read(handle, room[:size], offset)
-                return _ANSWER.pack(_ANSWER.size + count, 0, number), room[:count]
+                self._send((_ANSWER.pack(_ANSWER.size + count, 0, number), room[:count]))
+                return
             carry_out = self._operations.get(operation)
             if carry_out is None:
-                return (_ANSWER.pack(_ANSWER.size, -errno.ENOSYS, number),)
+                self._send((_ANSWER.pack(_ANSWER.size, -errno.ENOSYS, number),))
+                return
             user = User(_NOBODY if uid == _UNKNOWN else uid, _NOBODY if gid == _UNKNOWN else gid, pid)
             content = carry_out(_Call(user, node, body))
         except OSError as error:
-            return (_ANSWER.pack(_ANSWER.size, -(error.errno or errno.EIO), number),)
+            self._send((_ANSWER.pack(_ANSWER.size, -(error.errno or errno.EIO), number),))
+            return
         except Exception as error:  # a bug: only this request fails
             print(f"forebay: mount: operation {operation}: {error!r}", file=sys.stderr)
-            return (_ANSWER.pack(_ANSWER.size, -errno.EIO, number),)
-        if content is None:
-            return ()
+            self._send((_ANSWER.pack(_ANSWER.size, -errno.EIO, number),))
+            return
+        if isinstance(content, _Status):
+            if self._validity is None:
+                self._send_content(number, self._pack_status(content))
+            else:
+                with self._validity.lock:  # no recall comes between asking for the validity and the answer
+                    self._send_content(number, self._pack_status(content))
+        elif content is not None:
+            self._send_content(number, content)
+
+    def _send_content(self, number: int, content: Bytes | tuple[Bytes, ...]) -> None:
         if not isinstance(content, tuple):
             content = (content,)
-        return _ANSWER.pack(_ANSWER.size + sum(map(len, content)), 0, number), *content
+        self._send((_ANSWER.pack(_ANSWER.size + sum(map(len, content)), 0, number), *content))
+
+    def drop(self, nodes: Iterable[int]) -> None:
+        """Let the kernel drop the attributes of these nodes, and all names."""
+        size = _ANSWER.size + _INVALIDATE.size
+        for node in nodes:
+            self._notify(_ANSWER.pack(size, _DROP_INODE, 0) + _INVALIDATE.pack(node, -1, 0))
+        if self._drops_names:
+            self._notify(_ANSWER.pack(_ANSWER.size, _DROP_NAMES, 0))
+
+    def _notify(self, message: bytes) -> None:
+        with suppress(FileNotFoundError):  # the kernel does not know the node
+            self._send((message,))
 
     def _init(self, call: _Call) -> _Answer:
         major, minor, readahead, flags = _INIT.unpack_from(call.body)
@@ -188,6 +250,7 @@ class Kernel:
             raise OSError(errno.EPROTO, f"the kernel's FUSE is too old: {major}.{minor}")
         more = _U32.unpack_from(call.body, _INIT.size)[0] & _MAPS_DIRECT if flags & _MORE_FLAGS else 0
         pages = LONGEST // BLOCK
+        self._drops_names = (major, minor) >= (_MAJOR, _CAN_DROP_NAMES)
         self._ready()
         return _INIT_ANSWER.pack(
             _MAJOR, min(minor, _MINOR), readahead, flags & _WISHES, 64, 48, LONGEST, 1, pages, 0, more
@@ -199,7 +262,11 @@ class Kernel:
     # Names
 
     def _lookup(self, call: _Call) -> _Answer:
-        return self._entry(self._files.lookup(call.user, call.node, _name(call.body)))
+        name = _name(call.body)
+        try:
+            return self._entry(self._files.lookup(call.user, call.node, name), call, name)
+        except NameAbsent:
+            return _Status(None, call.node, name)
 
     def _forget(self, call: _Call) -> None:
         self._files.forget(call.node, *_U64.unpack_from(call.body))
@@ -211,15 +278,17 @@ class Kernel:
 
     def _symlink(self, call: _Call) -> _Answer:
         name, target, *_ = bytes(call.body).split(b"\0")
-        return self._entry(self._files.symlink(call.user, call.node, name, target))
+        return self._entry(self._files.symlink(call.user, call.node, name, target), call, name)
 
     def _mknod(self, call: _Call) -> _Answer:
         mode, device, _, _ = _U32x4.unpack_from(call.body)
-        return self._entry(self._files.mknod(call.user, call.node, _name(call.body[16:]), mode, device))
+        name = _name(call.body[16:])
+        return self._entry(self._files.mknod(call.user, call.node, name, mode, device), call, name)
 
     def _mkdir(self, call: _Call) -> _Answer:
         mode, _ = _U32x2.unpack_from(call.body)
-        return self._entry(self._files.mkdir(call.user, call.node, _name(call.body[8:]), stat.S_IMODE(mode)))
+        name = _name(call.body[8:])
+        return self._entry(self._files.mkdir(call.user, call.node, name, stat.S_IMODE(mode)), call, name)
 
     def _unlink(self, call: _Call) -> _Answer:
         self._files.unlink(call.user, call.node, _name(call.body))
@@ -244,12 +313,13 @@ class Kernel:
 
     def _link(self, call: _Call) -> _Answer:
         (node,) = _U64.unpack_from(call.body)
-        return self._entry(self._files.link(call.user, node, call.node, _name(call.body[8:])))
+        name = _name(call.body[8:])
+        return self._entry(self._files.link(call.user, node, call.node, name), call, name)
 
     # Attributes
 
     def _getattr(self, call: _Call) -> _Answer:
-        return self._attributes(self._files.getattr(call.user, call.node))
+        return _Status(self._files.getattr(call.user, call.node))
 
     def _setattr(self, call: _Call) -> _Answer:
         (
@@ -267,7 +337,7 @@ class Kernel:
             clear=bool(valid & _CLEAR),
             handle=handle if valid & _HANDLE else None,
         )
-        return self._attributes(self._files.setattr(call.user, call.node, change))
+        return _Status(self._files.setattr(call.user, call.node, change))
 
     def _readlink(self, call: _Call) -> _Answer:
         return self._files.readlink(call.user, call.node)
@@ -305,7 +375,7 @@ class Kernel:
         flags, mode, _, _ = _U32x4.unpack_from(call.body)
         name = _name(call.body[16:])
         attributes, handle = self._files.create(call.user, call.node, name, flags, stat.S_IMODE(mode))
-        return self._entry(attributes) + _OPENED.pack(handle, _DIRECT, 0)
+        return self._entry(attributes, call, name, _OPENED.pack(handle, _DIRECT, 0))
 
     def _write(self, call: _Call) -> _Answer:
         handle, offset, size, flags, *_ = _TRANSFER.unpack_from(call.body)
@@ -363,12 +433,26 @@ class Kernel:
 
     # Encoding
 
-    def _entry(self, attributes: Attributes) -> bytes:
-        seconds, ns = self._valid
-        return _ENTRY_HEAD.pack(attributes.node, 0, seconds, seconds, ns, ns) + _pack_attributes(attributes)
+    def _entry(self, attributes: Attributes, call: _Call, name: bytes, tail: bytes = b"") -> _Status:
+        return _Status(attributes, call.node, name, tail)
 
-    def _attributes(self, attributes: Attributes) -> bytes:
-        return _ATTRIBUTES_HEAD.pack(*self._valid, 0) + _pack_attributes(attributes)
+    def _pack_status(self, status: _Status) -> bytes:
+        """Encode an answer with attributes, and say how long the kernel may keep it."""
+        attributes, folder, name, tail = status
+        validity, of_name, of_status = self._validity, self._cache, self._cache
+        if validity is not None and attributes is not None:
+            of_status = max(of_status, validity.status_validity(attributes))
+        if not folder:
+            assert attributes is not None
+            return _ATTRIBUTES_HEAD.pack(*_split(of_status), 0) + _pack_attributes(attributes)
+        node = attributes.node if attributes is not None else 0
+        if validity is not None and self._drops_names:
+            of_name = max(of_name, validity.name_validity(folder, name, node))
+        (seconds, ns), (status_seconds, status_ns) = _split(of_name), _split(of_status)
+        head = _ENTRY_HEAD.pack(node, 0, seconds, status_seconds, ns, status_ns)
+        if attributes is None:
+            return head + bytes(_ATTRIBUTES.size)
+        return head + _pack_attributes(attributes) + tail
 
 
 _READ = 15
@@ -380,6 +464,10 @@ def _ignore(_: _Call) -> None:
 
 def _name(body: memoryview) -> bytes:
     return bytes(body).partition(b"\0")[0]
+
+
+def _split(seconds: float) -> tuple[int, int]:
+    return int(seconds), int(seconds % 1 * 1e9)
 
 
 def _pack_attributes(of: Attributes) -> bytes:

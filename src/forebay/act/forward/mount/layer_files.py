@@ -1,6 +1,8 @@
 """The layer's files for a mounted file system.
 
-Nothing is cached here: when a write returns, the data servers have the bytes, and a read asks the servers. An inode
+When a write returns, the data servers have the bytes. What the mount has leases on, it keeps (lease_cache.py): it
+answers from that, and opens such files to read without asking. The I/O node hears of these opens only if bytes are
+missing, or before the lease ends. An inode
 number is the id of a file in the layer, so requests lead to the right file even if somebody renames a folder above it.
 In front of another file system, folders have no ids: then this module keeps their paths.
 
@@ -12,7 +14,8 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -20,11 +23,15 @@ from typing import TypeVar
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
 from forebay.act.forward.clients.operations import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
-from forebay.act.forward.mount.kernel import Attributes, Change, User
+from forebay.act.forward.mount.kernel import Attributes, Change, NameAbsent, User
+from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
 from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, Space
 
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
 _NOREPLACE, _EXCHANGE = 1, 2
+_EXECUTE = 0x20
+_MARGIN = 2.0
+"""Seconds before the end of a lease at which the layer learns of files that are open here."""
 _LAYOUT = LAYOUT.encode()
 _REFUSALS = (errno.EACCES, errno.EPERM)
 T = TypeVar("T")
@@ -33,60 +40,96 @@ T = TypeVar("T")
 class LayerFiles:
     """Files of the layer, through one client; those without a recorded owner belong to the user who mounts."""
 
-    def __init__(self, client: Client, find_groups: Callable[[int], tuple[int, ...]] | None = None) -> None:
-        """`find_groups` returns the supplementary groups of a process."""
-        self._client = client
+    def __init__(
+        self,
+        client: Client,
+        find_groups: Callable[[int], tuple[int, ...]] | None = None,
+        keeper: Client | None = None,
+    ) -> None:
+        """`find_groups` returns the supplementary groups of a process; with leases, `keeper` has a connection apart."""
+        self._client, self._keeper = client, keeper or client
         self._find_groups = find_groups or groups_of
         self._numbers = itertools.count(1)
         self._files: dict[int, tuple[int, File]] = {}  # by handle: node and file
         self._open: dict[int, File] = {}  # the file that was opened last, by node
         self._with_set_ids: set[int] = set()
         self._owner = os.getuid(), os.getgid()
+        self.cache = LeaseCache()
+        self._users: Counter[int] = Counter()  # of each open file
+        self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
+        self._known: dict[int, File] = {}  # those that it knows by now
         self._paths: _Paths | None = _Paths() if client.stat("/").by_path else None
 
     # Names
 
     def lookup(self, user: User, folder: int, name: bytes) -> Attributes:
-        place = self._place(folder, name)
-        return self._enter(folder, name, self._as(user, lambda caller: self._client.stat(place, caller=caller)))
+        node = self.cache.find(folder, name)
+        if node == ABSENT:
+            raise NameAbsent
+        known = self.cache.attributes(node) if node is not None else None
+        if known is not None:
+            return known
+        place, ticket = self._place(folder, name), self.cache.begin()
+        try:
+            status = self._as(user, lambda caller: self._client.stat(place, caller=caller))
+        except FileNotFoundError:
+            self.cache.keep_absence(ticket, folder, name)
+            raise NameAbsent from None
+        return self._enter(folder, name, status, ticket)
 
     def forget(self, node: int, lookups: int) -> None:
         if self._paths is not None:
             self._paths.forget(node, lookups)
 
     def symlink(self, user: User, folder: int, name: bytes, target: bytes) -> Attributes:
-        place = self._place(folder, name)
+        place, ticket = self._place(folder, name), self.cache.begin_name(folder, name)
         made = self._as(user, lambda caller: self._client.symlink(target, place, caller=caller))
-        return self._enter(folder, name, made)
+        return self._enter_new(folder, name, made, ticket)
 
     def mknod(self, user: User, folder: int, name: bytes, mode: int, device: int) -> Attributes:
-        place = self._place(folder, name)
+        place, ticket = self._place(folder, name), self.cache.begin_name(folder, name)
         made = self._as(user, lambda caller: self._client.mknod(place, mode, device, caller=caller), mode)
-        return self._enter(folder, name, made)
+        return self._enter_new(folder, name, made, ticket)
 
     def mkdir(self, user: User, folder: int, name: bytes, mode: int) -> Attributes:
-        place = self._place(folder, name)
+        place, ticket = self._place(folder, name), self.cache.begin_name(folder, name)
         made = self._as(user, lambda caller: self._client.mkdir(place, mode, caller=caller))
-        return self._enter(folder, name, made)
+        return self._enter_new(folder, name, made, ticket)
 
     def unlink(self, user: User, folder: int, name: bytes) -> None:
+        node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
+        self._end_removal(ticket, folder, name, node)
 
     def rmdir(self, user: User, folder: int, name: bytes) -> None:
+        node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         self._as(user, lambda caller: self._client.rmdir(self._place(folder, name), caller=caller))
+        self._end_removal(ticket, folder, name, node)
 
     def rename(self, user: User, folder: int, name: bytes, into: int, new: bytes, flags: int) -> None:
         if flags & ~(_NOREPLACE | _EXCHANGE):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         place, to = self._place(folder, name), self._place(into, new)
         exchange, keep = bool(flags & _EXCHANGE), bool(flags & _NOREPLACE)
+        nodes = self.cache.find(folder, name), self.cache.find(into, new)
+        self.cache.begin_name(folder, name)
+        self.cache.begin_name(into, new)
         self._as(user, lambda caller: self._client.rename(place, to, exchange=exchange, keep=keep, caller=caller))
+        self.cache.begin_name(folder, name)
+        self.cache.begin_name(into, new)
+        for node in nodes:
+            if node:
+                self.cache.note_changed(node)
         if self._paths is not None:
             self._paths.rename((folder, name), (into, new))
 
     def link(self, user: User, node: int, folder: int, name: bytes) -> Attributes:
         place, to = self._place(node), self._place(folder, name)
-        return self._enter(folder, name, self._as(user, lambda caller: self._client.link(place, to, caller=caller)))
+        ticket = self.cache.begin_name(folder, name)
+        self.cache.note_changed(node)
+        status = self._as(user, lambda caller: self._client.link(place, to, caller=caller))
+        self.cache.note_changed(node)
+        return self._enter_new(folder, name, status, ticket)
 
     def readdir(self, user: User, node: int) -> Sequence[tuple[bytes, int, int]]:
         entries = self._as(user, lambda caller: self._client.readdir(self._place(node), caller=caller))
@@ -95,13 +138,18 @@ class LayerFiles:
     # Attributes
 
     def getattr(self, user: User, node: int) -> Attributes:
-        return self._attributes(
-            node, self._as(user, lambda caller: self._client.stat(self._where(node), caller=caller))
-        )
+        known = self.cache.attributes(node)
+        if known is not None:
+            return known
+        ticket = self.cache.begin()
+        status = self._as(user, lambda caller: self._client.stat(self._where(node), caller=caller))
+        return self._attributes(node, status, ticket)
 
     def setattr(self, user: User, node: int, change: Change) -> Attributes:
+        ticket = self.cache.change(node, keep_names=True)
         if change.size is not None:
             self._truncate(user, node, change.size, change)
+            ticket = self.cache.change(node)
         rest = change._replace(size=None, handle=None, clear=change.clear and change.size is None)
         if change.size is not None and rest == Change():
             return self.getattr(user, node)
@@ -113,7 +161,9 @@ class LayerFiles:
             )  # fmt: skip
             return self._client.set_attributes(self._where(node), content)
 
-        return self._attributes(node, self._as(user, set_attributes, rest.mode or 0))
+        attributes = self._attributes(node, self._as(user, set_attributes, rest.mode or 0), ticket)
+        self.cache.note_changed(node, keep_attributes=True)
+        return attributes
 
     def readlink(self, user: User, node: int) -> bytes:
         target = self._as(user, lambda caller: self._client.stat(self._place(node), caller=caller)).target
@@ -133,12 +183,14 @@ class LayerFiles:
         place = self._place(node)
         if name != _LAYOUT:
             self._as(user, lambda caller: self._client.setxattr(place, name, value, flags, caller=caller))
+            self.cache.note_changed(node)
             return
         try:
             layout = parse_layout(value.decode("utf-8", "replace"))
         except ValueError as error:
             raise OSError(errno.EINVAL, str(error)) from None
         self._as(user, lambda caller: self._client.set_layout(place, layout, caller=caller))
+        self.cache.note_changed(node)
 
     def listxattr(self, user: User, node: int) -> Sequence[bytes]:
         """All names but the layout's: programs must not copy it with other attributes."""
@@ -148,6 +200,7 @@ class LayerFiles:
         if name == _LAYOUT:
             raise OSError(errno.EPERM, "the layout cannot be removed")
         self._as(user, lambda caller: self._client.setxattr(self._place(node), name, None, caller=caller))
+        self.cache.note_changed(node)
 
     def statfs(self) -> Space:
         return self._client.statfs()
@@ -156,30 +209,64 @@ class LayerFiles:
 
     def create(self, user: User, folder: int, name: bytes, flags: int, mode: int) -> tuple[Attributes, int]:
         place, flags = self._place(folder, name), flags | os.O_CREAT
+        ticket = self.cache.begin_name(folder, name)
         file, status = self._as(user, lambda caller: self._client.open_status(place, flags, mode, caller=caller), mode)
         if not status.created:
+            ticket = self.cache.change(status.file or 0)
             status = self._client.stat(file.handle)
-        attributes = self._enter(folder, name, status)
+        attributes = self._enter_new(folder, name, status, ticket)
         return attributes, self._add(attributes.node, file)
 
     def open(self, user: User, node: int, flags: int) -> int:
         flags &= ~(os.O_CREAT | os.O_EXCL)
+        if not flags & (os.O_ACCMODE | os.O_TRUNC | _EXECUTE):
+            with self.cache.lock:
+                layout = self.cache.layout(node, _MARGIN)
+                if layout is not None:
+                    file = self._client.opened(Handle(file=node, layout=layout, reads=1))
+                    self._unknown.setdefault(node, file)
+                    return self._add(node, file)
         where = self._place(node)
         file, status = self._as(user, lambda caller: self._client.open_status(where, flags, caller=caller))
+        if flags & os.O_TRUNC:
+            self.cache.change(node)
         self._note_set_ids(node, status.mode)
         return self._add(node, file)
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
-        return self._files[handle][1].preadinto(room, offset)
+        node, file = self._files[handle]
+        known = self.cache.data(node)
+        if known is not None:
+            part = known[offset : offset + len(room)]
+            room[: len(part)] = part
+            return len(part)
+        ticket = self.cache.begin()
+        count = file.preadinto(room, offset)
+        if not offset and count <= SMALL:
+            self.cache.keep_data(ticket, node, bytes(room[:count]))
+        return count
 
     def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int:
-        if clear and node in self._with_set_ids:
-            status = self._client.set_attributes(self._where(node), AttributesRequest(clear=True, mtime_now=True))
-            self._note_set_ids(node, status.mode)
-        return self._files[handle][1].pwrite(data, offset)
+        file = self._files[handle][1]
+        writing, status = self.cache.begin_write(node), None
+        try:
+            if clear and node in self._with_set_ids:
+                changed = self._client.set_attributes(self._where(node), AttributesRequest(clear=True, mtime_now=True))
+                self._note_set_ids(node, changed.mode)
+                writing = writing._replace(attributes=None)
+            if writing.attributes is None:
+                return file.pwrite(data, offset)
+            status = file.write_small(data, offset)
+            return len(data)
+        finally:
+            self.cache.end_write(node, writing, data, offset, status)
 
     def allocate(self, handle: int, offset: int, length: int, mode: int) -> None:
-        self._files[handle][1].allocate(offset, length, mode)
+        node, file = self._files[handle]
+        try:
+            file.allocate(offset, length, mode)
+        finally:
+            self.cache.change(node)
 
     def sync(self, handle: int) -> None:
         self._files[handle][1].fsync()
@@ -191,7 +278,50 @@ class LayerFiles:
         node, file = self._files.pop(handle)
         if self._open.get(node) is file:
             del self._open[node]
+        self._users[node] -= 1
+        if not self._users[node]:
+            del self._users[node]
+            self._unknown.pop(node, None)
+            known = self._known.pop(node, None)
+            if known is not None:
+                known.close()
         file.close()
+
+    # Leases
+
+    def give_up(self, nodes: Iterable[int]) -> None:
+        """Drop what is kept of these nodes; the layer learns first which of them are open here."""
+        self.cache.end(nodes)
+        for node in nodes:
+            self._make_known(node)
+
+    def give_up_all(self) -> list[int]:
+        """Drop all that is kept, and return the nodes."""
+        nodes = self.cache.end_all()
+        for node in tuple(self._unknown):
+            self._make_known(node)
+        return nodes
+
+    def keep_house(self) -> None:
+        """Tell I/O nodes which files are closed, and which are open though the lease ends soon; call this often."""
+        self._client.close_left_files()
+        for node in tuple(self._unknown):
+            if self.cache.layout(node, _MARGIN) is None:
+                self._make_known(node)
+
+    def _make_known(self, node: int) -> None:
+        """Let the layer know that a file is open here, on a connection that waits for no other request."""
+        file = self._unknown.pop(node, None)
+        if file is not None:
+            with suppress(OSError):  # the next read reports the error
+                self._keeper.attach(file.handle)
+                self._known[node] = self._keeper.opened(file.handle)
+
+    def _end_removal(self, ticket: Ticket, folder: int, name: bytes, node: int | None) -> None:
+        self.cache.keep_absence(ticket, folder, name)
+        self.cache.note_changed(folder)
+        if node:
+            self.cache.note_changed(node)
 
     # Steps
 
@@ -235,23 +365,34 @@ class LayerFiles:
     def _add(self, node: int, file: File) -> int:
         number = next(self._numbers)
         self._files[number] = node, file
+        self._users[node] += 1
         self._open[node] = file
         return number
 
-    def _enter(self, folder: int, name: bytes, status: FileStatus) -> Attributes:
+    def _enter_new(self, folder: int, name: bytes, status: FileStatus, ticket: Ticket) -> Attributes:
+        """Attributes of a file that this mount has given this name."""
+        attributes = self._enter(folder, name, status, ticket)
+        self.cache.note_changed(folder)
+        return attributes
+
+    def _enter(self, folder: int, name: bytes, status: FileStatus, ticket: Ticket) -> Attributes:
         """Attributes of a file that the kernel now knows by this name."""
         node = status.file or 0
         if self._paths is not None:
             self._paths.add(node, folder, name)
-        return self._attributes(node, status)
+        return self._attributes(node, status, ticket, folder, name)
 
-    def _attributes(self, node: int, status: FileStatus) -> Attributes:
+    def _attributes(
+        self, node: int, status: FileStatus, ticket: Ticket, folder: int = 0, name: bytes = b""
+    ) -> Attributes:
         self._note_set_ids(node, status.mode)
         uid, gid = status.uid, status.gid
-        return Attributes(
+        attributes = Attributes(
             node, status.mode, status.size, status.allocated, status.atime, status.mtime, status.ctime, status.links,
             self._owner[0] if uid is None else uid, self._owner[1] if gid is None else gid, status.device,
         )  # fmt: skip
+        self.cache.keep(ticket, status, attributes, folder, name)
+        return attributes
 
     def _note_set_ids(self, node: int, mode: int) -> None:
         if mode & _SET_IDS and stat.S_ISREG(mode):

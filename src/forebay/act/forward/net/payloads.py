@@ -19,6 +19,9 @@ from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, unpack_as
 from forebay.model.layout import Layout
 from forebay.model.observation import Observation
 
+LEASE = 10.0
+"""Seconds for which a mount may keep what it has a lease for."""
+LEASED_STATUS, LEASED_NAMES = 1, 2
 ROOT = 1
 """The id of the layer's root folder."""
 LayoutFields: TypeAlias = tuple[int, int, int]
@@ -36,12 +39,14 @@ class Caller(msgspec.Struct, frozen=True, array_like=True):
     """The user who makes a request: uid, gid, and supplementary groups.
 
     `mounter` is the user whom the I/O node knows the client by. Files without a recorded owner belong to that user.
+    `holder` is the mount that can hold leases; 0 for other clients.
     """
 
     uid: UserId
     gid: UserId
     groups: tuple[UserId, ...] = ()
     mounter: UserId = 0
+    holder: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0
 
 
 class PathRequest(Payload, kw_only=True):
@@ -167,7 +172,8 @@ class FileStatus(Payload, kw_only=True):
     `mode` includes the type. `mtime` is the time of the last change to its bytes, `ctime` that of any change.
     `allocated` is less than `size` if it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id;
     its inode number in front of another file system. `access` is what the caller may do to the content:
-    read (4), write (2). With `by_path`, requests for anything but open files need a path from the root.
+    read (4), write (2). With `by_path`, requests for anything but open files need a path from the root. `leased` says
+    what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2).
     """
 
     file: int | None = msgspec.field(default=None, name="id")
@@ -188,6 +194,7 @@ class FileStatus(Payload, kw_only=True):
     allocated: int = 0
     access: int = 6
     by_path: bool = False
+    leased: int = 0
 
     @property
     def is_folder(self) -> bool:
@@ -215,6 +222,12 @@ class OpenFiles(Payload, kw_only=True):
     """Files that an I/O node has open or has closed: the id of each, and how often it was opened there."""
 
     files: list[tuple[int, int]]
+
+
+class NodeList(Payload, kw_only=True):
+    """Files and folders: whose leases end, or which a client closes."""
+
+    nodes: list[int]
 
 
 class ForgetList(Payload, kw_only=True):
@@ -337,6 +350,8 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.ALLOCATE: AllocateRequest,
     Kind.OPENED: OpenFiles,
     Kind.CLOSED: OpenFiles,
+    Kind.RECALLED: NodeList,
+    Kind.CLOSE: NodeList,
 }
 """The payload that each kind of message carries; kinds that are not listed carry none."""
 

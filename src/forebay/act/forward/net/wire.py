@@ -31,6 +31,8 @@ from forebay.model.errors import ForebayError
 MAGIC = b"FB"
 VERSION = 2
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
+OBJECT_STATUS = struct.Struct("<QQQ")
+"""After a write: an object's size, the time of its last change in ns since 1970, and its bytes on disk."""
 LONGEST = 16 << 20
 """The longest payload of a message, in bytes."""
 SHORT = 2048
@@ -53,7 +55,7 @@ class Kind(IntEnum):
     PROOF = 2
     WELCOME = 3
     READ = 16  # file, offset, size -> the bytes, fewer at the end of the file or object
-    WRITE = 17  # file, offset, the bytes -> size
+    WRITE = 17  # file, offset, size: 1 to learn about the object, the bytes -> size, OBJECT_STATUS
     FSYNC = 18  # file
     OPEN = 32  # OpenRequest -> FileStatus; file is its id
     ATTACH = 33  # file, PathRequest -> FileStatus; ESTALE if the file no longer exists
@@ -67,7 +69,7 @@ class Kind(IntEnum):
     LAYOUT = 41  # LayoutRequest -> LayoutAnswer
     FENCE = 42  # file: the session to refuse from now on
     STATFS = 43  # -> Space
-    CLOSE = 44  # file
+    CLOSE = 44  # NodeList
     FORGET = 45  # file: remove its object from one data server
     SIZE = 46  # file -> ObjectSize on one data server
     SETATTR = 47  # AttributesRequest -> FileStatus
@@ -80,6 +82,9 @@ class Kind(IntEnum):
     ALLOCATE = 54  # file, AllocateRequest
     OPENED = 55  # OpenFiles: all files that an I/O node has open, when it connects
     CLOSED = 56  # OpenFiles -> as UNLINK: an I/O node has closed them
+    WATCH = 70  # file: the mount that asks for leases from now on, and has none so far; offset 1 ends that
+    RECALL = 71  # file: the mount, NodeList: a server's or an I/O node's message without an answer
+    RECALLED = 72  # file: the mount, NodeList
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended

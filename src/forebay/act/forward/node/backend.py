@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
+from forebay.act.forward.node.watchers import Watchers
 from forebay.model.layout import Layout
 
 
@@ -28,6 +29,9 @@ class Backend(Servers, Protocol):
 
     The method `do_open` answers messages of Kind.OPEN, and so on.
     """
+
+    watchers: Watchers
+    """The mounts whose leases the server of the names can recall."""
 
     @abstractmethod
     async def start(self, dispatch: Dispatch) -> None:
@@ -53,6 +57,10 @@ class Backend(Servers, Protocol):
 
     def keep_for_return(self, file: int) -> None:  # noqa: ARG002
         """Keep a file as it is for a while, though it may lose its last name: a lost client may come back for it."""
+        return
+
+    def end_watch(self, holder: int) -> None:  # noqa: ARG002
+        """Note that a mount has ended, and with it its leases."""
         return
 
     @abstractmethod

@@ -19,6 +19,7 @@ from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, pack,
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.server_link import ServerLink
+from forebay.act.forward.node.watchers import Watchers
 from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, shares
 from forebay.model.layout import Layout
 
@@ -58,7 +59,7 @@ class DataServers(Backend):
     def __init__(
         self, addresses: Sequence[Address], key: bytes, me: Peer, *, patience: float, buffers: Buffers | None = None
     ) -> None:
-        self.count = len(addresses)
+        self.count, self.watchers = len(addresses), Watchers()
         self.up = [False] * self.count
         self._patience = patience
         # Answers must never wait for memory; the limit on admitted requests bounds them.
@@ -79,13 +80,15 @@ class DataServers(Backend):
         def on_change(server: int, up: bool) -> None:
             self.up[server] = up
             (dispatch.unpark if up else dispatch.park)(server)
+            if not up and not server:
+                self.watchers.end_all()
             if up and not server:
                 self._start_task(self._report_open_files())
             if up and all(self.up):
                 self._start_task(self._remove_pending())
 
         for link in self.links:
-            link.dispatch, link.changed = dispatch, on_change
+            link.dispatch, link.changed, link.recall = dispatch, on_change, self.watchers.recall
             self._start_task(link.keep_connected())
         self._start_task(self._keep_house())
 
@@ -123,6 +126,13 @@ class DataServers(Backend):
         assert isinstance(file, StripedFile)
         self._layouts.pop(file.file, None)
         self._note_closed(file.file)
+
+    def end_watch(self, holder: int) -> None:
+        async def tell() -> None:
+            with suppress(OSError, BadMessage):  # else its leases end by themselves
+                await self._ask(0, Kind.WATCH, Message(Kind.WATCH, file=holder), offset=1)
+
+        self._start_task(tell())
 
     def keep_for_return(self, file: int) -> None:
         self._kept[file] = monotonic() + _RETURN

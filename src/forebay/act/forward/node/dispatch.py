@@ -53,11 +53,12 @@ class Request:
     """One read or write (`write` is 1) of a client, until its answer is sent.
 
     `parts` holds the bytes that servers sent for each piece, and `replies` the messages that own these bytes.
-    `known_size` is None at first; a second attempt at a read sets it to the size of the file.
+    `known_size` is None at first; a second attempt at a read sets it to the size of the file. `object` is the status of
+    the object after a write, if the client wants it and there is only one.
     """
 
     __slots__ = (
-        "began", "entered", "file", "flow", "known_size", "left", "message", "owner", "parts", "pieces",
+        "began", "entered", "file", "flow", "known_size", "left", "message", "object", "owner", "parts", "pieces",
         "reason", "replies", "size", "status", "write",
     )  # fmt: skip
 
@@ -74,6 +75,8 @@ class Request:
             self.parts: list[Bytes | None] = [None] * left
             self.replies: list[Message] = []
             self.known_size: int | None = None
+        else:
+            self.object: Bytes = b""
 
     def restart(self, size: int) -> None:
         """Prepare to read again, now that the size of the file is known."""

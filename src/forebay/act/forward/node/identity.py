@@ -16,16 +16,18 @@ def identify_client(connection: Connection) -> tuple[Caller, bool]:
     On a UNIX socket, the kernel says who has connected. Only root and this node's own user may speak for others. By
     TCP, the layer's key is the proof: only root should be able to read it.
     """
-    process = connection.process_at_other_end()
+    process, facts = connection.process_at_other_end(), connection.peer.facts
+    holder = facts.get("holder")
+    if not isinstance(holder, int) or not 0 <= holder < 1 << 63:
+        holder = 0
     if process is not None and process.uid not in (0, os.geteuid()):
-        return Caller(process.uid, process.gid, process.groups, process.uid), False
-    facts = connection.peer.facts
+        return Caller(process.uid, process.gid, process.groups, process.uid, holder), False
     if process is not None and "uid" not in facts:
-        return Caller(process.uid, process.gid, process.groups, process.uid), True
+        return Caller(process.uid, process.gid, process.groups, process.uid, holder), True
     uid, gid = _number(facts.get("uid")), _number(facts.get("gid"))
     groups = facts.get("groups")
     known = tuple(map(_number, groups[:_MOST_GROUPS])) if isinstance(groups, list) else ()
-    return Caller(uid, gid, known, uid), True
+    return Caller(uid, gid, known, uid, holder), True
 
 
 def _number(value: Any) -> int:

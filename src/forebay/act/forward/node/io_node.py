@@ -63,6 +63,7 @@ class IoNode:
 
     def __init__(self, settings: NodeSettings, backend: Backend) -> None:
         self.settings, self.backend = settings, backend
+        self.watchers = backend.watchers
         self._loop = asyncio.get_running_loop()
         self.token = f"{settings.name}/{secrets.token_hex(6)}"
         self.dispatch = Dispatch(

@@ -28,6 +28,7 @@ from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
+from forebay.act.forward.node.watchers import Watchers
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.layout import Layout
 
@@ -208,7 +209,7 @@ class MountedFolder(Backend):
     """
 
     def __init__(self, folder: Folder, find_places: Callable[[Path], FilePlaces], servers: int) -> None:
-        self.count = servers
+        self.count, self.watchers = servers, Watchers()
         self.up = [True] * servers
         self._folder, self._find_places = folder, find_places
         self._threads = ThreadPoolExecutor(_THREADS, "posix")

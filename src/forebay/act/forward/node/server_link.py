@@ -20,6 +20,7 @@ from forebay.act.forward.net.wire import (
     HEADER,
     LONGEST,
     MAGIC,
+    OBJECT_STATUS,
     VERSION,
     BadMessage,
     Bytes,
@@ -61,6 +62,8 @@ class ServerLink(PersistentLink):
     """Receives the answers; set before the link connects."""
     changed: Callable[[int, bool], None]
     """Called with the server's number and whether it is up now; set before the link connects."""
+    recall: Callable[[Message], None]
+    """Called with each recall of leases; set before the link connects."""
 
     def __init__(self, number: int, address: Address, credentials: Credentials, buffers: Buffers, servers: int) -> None:
         super().__init__(address, credentials, buffers, _LATEST)
@@ -107,7 +110,8 @@ class ServerLink(PersistentLink):
             payload = message.payload
             data = [payload[begin : begin + part] for begin, part in cuts or ((at, length),)]
             crc = checksum(data) if flags else 0
-            out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, 0, crc, slot, file, offset, session))
+            wanted = message.size if len(request.pieces) == 1 else 0
+            out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, wanted, crc, slot, file, offset, session))
             out += data
         else:
             out.append(_pack(MAGIC, VERSION, _READ, flags, 0, 0, length, 0, slot, file, offset, session))
@@ -188,7 +192,9 @@ class ServerLink(PersistentLink):
         tag = message.tag
         if tag >= FIRST_ASK:
             future = self._asks.get(tag)
-            if future is None or future.done():
+            if message.kind == Kind.RECALL:
+                self.recall(message.detach())
+            elif future is None or future.done():
                 message.release()  # the caller has given up
             else:
                 future.set_result(message)
@@ -202,7 +208,7 @@ class ServerLink(PersistentLink):
         if (
             len(batch) > 1
             or message.status
-            or len(message.payload) > wanted
+            or len(message.payload) > (OBJECT_STATUS.size if request.write else wanted)
             or (request.write and message.size != wanted)
         ):
             self._settle(tag, batch, message)
@@ -211,6 +217,8 @@ class ServerLink(PersistentLink):
             request.parts[i] = message.payload
             if message.buffer is not None:
                 request.replies.append(message)
+        elif message.payload:
+            request.object = message.payload
         self.dispatch.complete(self._freed_slot(tag) if self._groups else tag, batch)
 
     def _settle(self, tag: int, batch: Batch, message: Message) -> None:
@@ -224,7 +232,7 @@ class ServerLink(PersistentLink):
             reason = f"{self.name}: {message.error_text()}"
             self.dispatch.refuse(self._freed_slot(tag), batch, message.status, reason)
             message.release()
-        elif len(message.payload) > wanted:
+        elif len(message.payload) > wanted and not batch[0][0].write:
             self._flying[tag] = 0.0, batch
             raise BadMessage("received more bytes than requested")
         elif batch[0][0].write and message.size != wanted:

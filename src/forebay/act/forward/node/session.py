@@ -47,8 +47,9 @@ _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
 _INTERNAL = {Kind.OPENED, Kind.CLOSED}
-_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE} - _INTERNAL
+_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.WATCH} - _INTERNAL
 _CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE)
+_ABOUT_LEASES = (Kind.WATCH, Kind.RECALLED)
 _READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
 _ZEROS = memoryview(bytes(1 << 20))
 _pack = HEADER.pack
@@ -61,6 +62,7 @@ class Session:
         self._node, self._connection, self.process = node, connection, process
         self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump_arrival, node.watch
         self._caller, self._speaks_for_all = identify_client(connection)
+        self._watches = False
         self._readable: dict[int, NodeFile] = {}
         # Clients that speak for all users have checked themselves what each may do with an open file.
         self._writable: dict[int, NodeFile] = self._readable if self._speaks_for_all else {}
@@ -148,8 +150,13 @@ class Session:
                 self._send_failure(request)
             elif request.write:
                 of = request.message
-                header = _pack(MAGIC, VERSION, _WRITE, 1, 0, 0, request.size, 0, of.tag, of.file, 0, of.session)
-                self._connection.send((header,))
+                status = request.object
+                length, crc = len(status), checksum((status,)) if status and of.flags & Flag.CHECKED else 0
+                flags = 1 | (of.flags & Flag.CHECKED if length else 0)
+                header = _pack(
+                    MAGIC, VERSION, _WRITE, flags, 0, length, request.size, crc, of.tag, of.file, 0, of.session
+                )
+                self._connection.send((header, status) if length else (header,))
                 self._forget(request)
             elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
                 self._send_data(request, order_parts(request))
@@ -242,7 +249,7 @@ class Session:
         """The user for whom this client makes a request, as far as this node knows it."""
         if claimed is None or not self._speaks_for_all:
             return self._caller
-        return payloads.Caller(claimed.uid, claimed.gid, claimed.groups, self._caller.uid)
+        return payloads.Caller(claimed.uid, claimed.gid, claimed.groups, self._caller.uid, self._caller.holder)
 
     async def _answer(self, message: Message, request: payloads.Payload | None) -> None:
         began = time_ns()
@@ -256,11 +263,18 @@ class Session:
 
     async def _carry_out(self, message: Message, request: payloads.Payload | None) -> Answer:
         if message.kind == Kind.CLOSE:
-            self._close(message.file)
+            assert isinstance(request, payloads.NodeList)
+            for file in request.nodes:
+                self._close(file)
             return Answer()
         if message.kind == Kind.FENCE:
             await self._node.backend.fence(message.file)
             return Answer()
+        if message.kind in _ABOUT_LEASES:
+            self._check_holder(message.file)
+            if message.kind == Kind.WATCH:
+                self._node.watchers.add(message.file, self)  # a recall may follow the answer at once
+                self._watches = True
         if message.kind in _CHANGES and not self._speaks_for_all and message.file not in self._writable:
             raise OSError(errno.EBADF, "the file is not open to write")
         answer = await self._node.backend.answer(message, request)
@@ -269,6 +283,19 @@ class Session:
             if self.gone:  # the client will not close it
                 self._close(answer.file)
         return answer
+
+    # Leases
+
+    def recall(self, message: Message) -> None:
+        self._connection.send([message.header(), message.payload])
+
+    def end_watch(self) -> None:
+        self._watches = False
+        self.close(CloseReason.SHUTDOWN, "the server of the names is lost")
+
+    def _check_holder(self, holder: int) -> None:
+        if not holder or holder != self._caller.holder:
+            raise OSError(errno.EPERM, "only a mount itself can watch for its leases")
 
     def _add_file(self, file: int, layout: Layout, access: int) -> None:
         opened = self._readable.get(file) or self._writable.get(file) or self._node.open_file(file, layout)
@@ -297,6 +324,9 @@ class Session:
         for file in {*self._readable, *self._writable}:
             self._node.backend.keep_for_return(file)
             self._close(file)
+        holder = self._caller.holder
+        if self._watches and self._node.watchers.remove(holder, self) and closed.reason is CloseReason.GONE:
+            self._node.backend.end_watch(holder)
         self._node.remove_session(self, closed.reason)
 
     def _is_over_limit(self) -> bool:

@@ -1,0 +1,157 @@
+"""What a mount keeps, and when it no longer counts."""
+
+import pytest
+
+from forebay.act.forward.mount.kernel import Attributes
+from forebay.act.forward.mount.lease_cache import ABSENT, LeaseCache
+from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
+
+FOLDER, FILE = 2, 3
+BOTH = LEASED_NAMES | LEASED_STATUS
+
+
+class Clock:
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cache(clock: Clock) -> LeaseCache:
+    return LeaseCache(clock)
+
+
+def status(size: int = 0, leased: int = BOTH, created: bool = False) -> tuple[FileStatus, Attributes]:
+    of = FileStatus(layout_fields=(2, 65536, 0), mode=0o100644, mtime=5, size=size, leased=leased, created=created)
+    return of, Attributes(FILE, 0o100644, size, size, 5, 5, 5, 1, 0, 0, 0)
+
+
+def keep(cache: LeaseCache, size: int = 0, leased: int = BOTH, created: bool = False) -> Attributes:
+    of, attributes = status(size, leased, created)
+    cache.keep(cache.begin(), of, attributes, FOLDER, b"a")
+    return attributes
+
+
+def test_what_a_lease_covers_is_kept_until_it_ends(cache: LeaseCache, clock: Clock) -> None:
+    attributes = keep(cache)
+    assert cache.find(FOLDER, b"a") == FILE
+    assert cache.attributes(FILE) == attributes
+    assert cache.status_validity(attributes) == cache.name_validity(FOLDER, b"a", FILE) == LEASE
+    clock.now += LEASE
+    assert cache.find(FOLDER, b"a") is None
+    assert cache.attributes(FILE) is None
+    assert cache.status_validity(attributes) == 0
+
+
+def test_without_a_lease_nothing_is_kept(cache: LeaseCache) -> None:
+    keep(cache, leased=0)
+    assert cache.find(FOLDER, b"a") is None
+    assert cache.attributes(FILE) is None
+
+
+def test_a_name_that_is_not_there_is_kept_only_with_a_lease_on_its_folder(cache: LeaseCache) -> None:
+    cache.keep_absence(cache.begin(), FOLDER, b"b")
+    assert cache.find(FOLDER, b"b") is None
+    keep(cache)
+    cache.keep_absence(cache.begin(), FOLDER, b"b")
+    assert cache.find(FOLDER, b"b") == ABSENT
+
+
+def test_an_answer_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+    of, attributes = status()
+    ticket = cache.begin()
+    cache.end([FILE, FOLDER])
+    cache.keep(ticket, of, attributes, FOLDER, b"a")
+    assert cache.find(FOLDER, b"a") is None
+    assert cache.attributes(FILE) is None
+    ticket = cache.begin()
+    cache.end_all()
+    cache.keep(ticket, of, attributes, FOLDER, b"a")
+    assert cache.attributes(FILE) is None
+
+
+def test_an_answer_that_a_change_of_this_mount_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+    of, attributes = status()
+    keep(cache)
+    ticket = cache.begin()
+    cache.note_changed(FILE)
+    cache.begin_name(FOLDER, b"a")
+    cache.keep(ticket, of, attributes, FOLDER, b"a")
+    assert cache.find(FOLDER, b"a") is None
+    assert cache.attributes(FILE) is None
+
+
+def test_names_of_an_earlier_lease_do_not_come_back_with_the_next(cache: LeaseCache, clock: Clock) -> None:
+    keep(cache)
+    clock.now += LEASE
+    of, attributes = status()
+    cache.keep(cache.begin(), of, attributes._replace(node=4), FOLDER, b"b")
+    assert cache.find(FOLDER, b"b") == 4
+    assert cache.find(FOLDER, b"a") is None
+
+
+def test_old_attributes_are_not_valid_for_the_kernel(cache: LeaseCache) -> None:
+    old = keep(cache)
+    cache.end([FILE])
+    keep(cache, size=1)
+    assert cache.status_validity(old) == 0
+
+
+def write(cache: LeaseCache, data: bytes, offset: int, size: int) -> None:
+    writing = cache.begin_write(FILE)
+    assert cache.attributes(FILE) is None
+    cache.end_write(FILE, writing, memoryview(data), offset, ObjectSize(size=size, mtime=9, allocated=4096))
+
+
+def test_a_write_is_kept_with_the_size_and_the_time_that_the_server_says(cache: LeaseCache) -> None:
+    keep(cache, created=True)
+    write(cache, b"hello", 0, 5)
+    write(cache, b"LL", 2, 5)
+    attributes = cache.attributes(FILE)
+    assert attributes is not None
+    assert (attributes.size, attributes.allocated, attributes.mtime, attributes.ctime) == (5, 4096, 9, 9)
+    assert cache.data(FILE) == b"heLLo"
+    write(cache, b"x", 7, 8)  # a hole
+    assert cache.data(FILE) is None
+
+
+def test_a_write_beyond_the_first_stripe_is_not_kept(cache: LeaseCache) -> None:
+    keep(cache, created=True)
+    write(cache, b"x", 65536, 65537)
+    assert cache.attributes(FILE) is None
+    assert cache.data(FILE) is None
+
+
+def test_of_writes_at_the_same_time_none_is_kept(cache: LeaseCache) -> None:
+    keep(cache, created=True)
+    first, second = cache.begin_write(FILE), cache.begin_write(FILE)
+    size = ObjectSize(size=1, mtime=9, allocated=4096)
+    cache.end_write(FILE, first, memoryview(b"a"), 0, size)
+    cache.end_write(FILE, second, memoryview(b"b"), 0, size)
+    assert cache.attributes(FILE) is None
+    assert cache.data(FILE) is None
+
+
+def test_a_write_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+    keep(cache, created=True)
+    writing = cache.begin_write(FILE)
+    cache.end([FILE])
+    cache.end_write(FILE, writing, memoryview(b"a"), 0, ObjectSize(size=1, mtime=9, allocated=4096))
+    keep(cache, size=2)
+    attributes = cache.attributes(FILE)
+    assert attributes is not None
+    assert attributes.size == 2
+
+
+def test_bytes_are_kept_if_they_are_all(cache: LeaseCache) -> None:
+    keep(cache, size=5)
+    cache.keep_data(cache.begin(), FILE, b"hell")
+    assert cache.data(FILE) is None
+    cache.keep_data(cache.begin(), FILE, b"hello")
+    assert cache.data(FILE) == b"hello"

@@ -1,0 +1,285 @@
+"""Two mounts of one layer that keep what they have leases on: what they ask, and what each sees of the other."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.act.forward.clients.channel import identify
+from forebay.act.forward.clients.lease_watch import LeaseWatch
+from forebay.act.forward.clients.sync import Client, NodeSocket
+from forebay.act.forward.data.server import Server
+from forebay.act.forward.mount.kernel import Attributes, Change, NameAbsent, User
+from forebay.act.forward.mount.layer_files import LayerFiles
+from forebay.act.forward.mount.lease_upkeep import as_holder
+from forebay.act.forward.net.payloads import ROOT
+from forebay.act.forward.net.wire import Kind
+from support.forward import KEY
+from support.forward_nodes import NodeThread, node_thread
+from support.processes import wait_until
+
+ME = User(0, 0, os.getpid())
+ROOM = memoryview(bytearray(100_000))
+
+
+class Mount:
+    """A mount without a kernel."""
+
+    def __init__(self, layer: NodeThread, watches: bool = True) -> None:
+        who, nodes = as_holder(identify()), layer.nodes[0].addresses
+        self.client = Client(nodes, KEY, who=who, patience=10, closes_later=True)
+        self.keeper = Client(nodes, KEY, who=who, patience=10, connections=1)
+        self.files = LayerFiles(self.client, keeper=self.keeper)
+        self.watch = LeaseWatch(nodes, KEY, who, recalled=self.give_up, lost=self.lose)
+        self.recalled: list[int] = []
+        self.losses = 0
+        if watches:
+            self.watch.start()
+
+    def give_up(self, nodes: list[int]) -> None:
+        self.recalled += nodes
+        self.files.give_up(nodes)
+
+    def lose(self) -> None:
+        self.losses += 1
+        self.files.give_up_all()
+
+    def close(self) -> None:
+        self.watch.close()
+        self.client.close()
+        self.keeper.close()
+
+    def lookup(self, name: str, folder: int = ROOT) -> Attributes:
+        return self.files.lookup(ME, folder, name.encode())
+
+    def open(self, name: str, flags: int = os.O_RDONLY, folder: int = ROOT) -> int:
+        return self.files.open(ME, self.lookup(name, folder).node, flags)
+
+    def create(self, name: str, data: bytes = b"", folder: int = ROOT) -> int:
+        """Create a file, and return its node."""
+        attributes, handle = self.files.create(ME, folder, name.encode(), os.O_WRONLY | os.O_EXCL, 0o644)
+        if data:
+            self.files.write(attributes.node, handle, memoryview(data), 0, False)
+        self.files.release(handle)
+        return attributes.node
+
+    def rewrite(self, name: str, data: bytes, offset: int = 0) -> None:
+        handle = self.open(name, os.O_WRONLY)
+        self.files.write(self.lookup(name).node, handle, memoryview(data), offset, False)
+        self.files.release(handle)
+
+    def read(self, name: str) -> bytes:
+        handle = self.open(name)
+        try:
+            return bytes(ROOM[: self.files.read(handle, ROOM, 0)])
+        finally:
+            self.files.release(handle)
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Iterator[NodeThread]:
+    with node_thread(tmp_path) as made:
+        made.node(made.serve(2))
+        yield made
+
+
+@pytest.fixture
+def mounts(layer: NodeThread) -> Iterator[tuple[Mount, Mount]]:
+    one, other = Mount(layer), Mount(layer)
+    yield one, other
+    one.close()
+    other.close()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Messages of mounts, and of I/O nodes to servers, by kind."""
+    counts: Counter[str] = Counter()
+    exchange, receive = NodeSocket._exchange, Server._receive
+
+    async def counting_exchange(self: NodeSocket, link: object, request: object, session: int) -> object:
+        counts[Kind(request.kind).name] += 1  # type: ignore[attr-defined]
+        return await exchange(self, link, request, session)  # type: ignore[arg-type]
+
+    def counting_receive(self: Server, connection: object, message: object) -> None:
+        if message.kind not in (Kind.STATFS, Kind.PENDING, Kind.CLOSED):  # type: ignore[attr-defined]
+            counts[f"server {Kind(message.kind).name}"] += 1  # type: ignore[attr-defined]
+        receive(self, connection, message)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(NodeSocket, "_exchange", counting_exchange)
+    monkeypatch.setattr(Server, "_receive", counting_receive)
+    return counts
+
+
+@contextmanager
+def messages(sent: Counter[str], **expected: int) -> Iterator[None]:
+    """Exactly these messages of a mount are sent, and each leads to as many from the I/O node to servers."""
+    sent.clear()
+    yield
+    assert {kind: count for kind, count in sent.items() if " " not in kind} == expected
+
+
+def test_small_files_cost_a_message_for_each_change_and_none_to_look(
+    sent: Counter[str], mounts: tuple[Mount, Mount]
+) -> None:
+    mount, _ = mounts
+    with messages(sent, MKDIR=1):
+        folder = mount.files.mkdir(ME, ROOT, b"d", 0o755).node
+    with messages(sent, OPEN=1, WRITE=1):
+        mount.create("a", b"hello", folder)
+    assert sent["server OPEN"] == sent["server WRITE"] == 1
+    with messages(sent):
+        assert mount.lookup("a", folder).size == 5
+        handle = mount.open("a", folder=folder)
+        assert mount.files.read(handle, ROOM, 0) == 5
+        mount.files.release(handle)
+    with messages(sent, CLOSE=1):
+        mount.files.keep_house()
+    with messages(sent, UNLINK=1):
+        mount.files.unlink(ME, folder, b"a")
+    with messages(sent), pytest.raises(NameAbsent):
+        mount.lookup("a", folder)
+
+
+def test_another_mount_asks_once(sent: Counter[str], mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    one.create("a", b"hello")
+    one.files.keep_house()
+    other.lookup("a")
+    _until_leased(other, "a")
+    with messages(sent):
+        assert other.lookup("a").size == 5
+    with messages(sent, ATTACH=1, READ=1):
+        assert other.read("a") == b"hello"
+    with messages(sent):
+        assert other.read("a") == b"hello"
+
+
+def _until_leased(mount: Mount, name: str) -> None:
+    """Look until the server of the names knows that nobody else has the file open to write."""
+
+    def is_leased() -> bool:
+        mount.files.keep_house()
+        return mount.files.cache.attributes(mount.lookup(name).node) is not None
+
+    wait_until(is_leased, "no lease")
+
+
+def create_and_rename(mount: Mount, flags: int) -> None:
+    mount.create("b", b"other")
+    mount.files.rename(ME, ROOT, b"b", ROOT, b"a", flags)
+
+
+CHANGES: dict[str, Callable[[Mount], object]] = {
+    "write": lambda mount: mount.rewrite("a", b"HELLO world"),
+    "truncate": lambda mount: mount.files.setattr(ME, mount.lookup("a").node, Change(size=2)),
+    "chmod": lambda mount: mount.files.setattr(ME, mount.lookup("a").node, Change(mode=0o600)),
+    "times": lambda mount: mount.files.setattr(ME, mount.lookup("a").node, Change(mtime=7)),
+    "unlink": lambda mount: mount.files.unlink(ME, ROOT, b"a"),
+    "rename": lambda mount: mount.files.rename(ME, ROOT, b"a", ROOT, b"b", 0),
+    "replace": lambda mount: create_and_rename(mount, 0),
+    "exchange": lambda mount: create_and_rename(mount, 2),
+    "link": lambda mount: mount.files.link(ME, mount.lookup("a").node, ROOT, b"b"),
+    "attribute": lambda mount: mount.files.setxattr(ME, mount.lookup("a").node, b"user.x", b"y", 0),
+    "create": lambda mount: mount.create("b"),
+    "folder": lambda mount: mount.files.mkdir(ME, ROOT, b"b", 0o755),
+}
+
+
+def view(mount: Mount) -> list[object]:
+    """All that a mount shows of the names a and b."""
+    shown: list[object] = []
+    for name in ("a", "b"):
+        try:
+            attributes = mount.lookup(name)
+            is_file = attributes.mode & 0o170000 == 0o100000
+            shown.append((attributes, mount.read(name) if is_file else None))
+        except FileNotFoundError:
+            shown.append(None)
+    return shown
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_is_seen_at_once_by_a_mount_that_has_kept_what_it_changes(
+    layer: NodeThread, mounts: tuple[Mount, Mount], change: str
+) -> None:
+    one, other = mounts
+    one.create("a", b"hello")
+    one.files.keep_house()
+    view(other)
+    _until_leased(other, "a")
+    before = view(other)
+    CHANGES[change](one)
+    assert other.recalled
+    fresh = Mount(layer, watches=False)
+    try:
+        shown = view(other)
+        assert shown != before
+        for mine, theirs in zip(shown, view(fresh), strict=True):
+            assert _without_access_time(mine) == _without_access_time(theirs)
+    finally:
+        fresh.close()
+
+
+def _without_access_time(shown: object) -> object:
+    if not isinstance(shown, tuple):
+        return shown
+    attributes, data = shown
+    return attributes._replace(atime=0), data
+
+
+def test_clients_without_leases_are_waited_for_too(layer: NodeThread, mounts: tuple[Mount, Mount]) -> None:
+    one, _ = mounts
+    one.create("a", b"hello")
+    assert one.read("a") == b"hello"
+    with Client(layer.nodes[0].addresses, KEY) as library, library.open("/a", os.O_RDWR) as file:
+        file.pwrite(b"HELLO", 0)
+        assert one.read("a") == b"HELLO"
+        file.pwrite(b"hello", 0)
+        assert one.read("a") == b"hello"  # nothing is kept of a file that others have open to write
+
+
+def test_a_file_that_is_open_without_a_message_outlives_its_name(mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    one.create("a", b"hello")
+    handle = one.open("a")
+    other.files.unlink(ME, ROOT, b"a")
+    assert bytes(ROOM[: one.files.read(handle, ROOM, 0)]) == b"hello"
+    one.files.release(handle)
+
+
+def test_two_mounts_that_create_in_one_folder_do_not_wait_for_each_other(mounts: tuple[Mount, Mount]) -> None:
+    for number in range(20):
+        for mount in mounts:
+            mount.create(f"{id(mount)}-{number}", b"x")
+    for mount in mounts:
+        assert len(mount.files.readdir(ME, ROOT)) == 40
+
+
+def test_without_the_server_of_the_names_nothing_is_kept(layer: NodeThread, mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    one.create("a", b"hello")
+    assert one.read("a") == b"hello"
+    losses = one.losses
+    layer.stop_server(0)
+    wait_until(lambda: one.losses > losses, "the mount has not heard of it")
+    assert one.files.cache.attributes(2) is None
+    assert one.files.cache.find(ROOT, b"a") is None
+    layer.start_server(0)
+    other.rewrite("a", b"HELLO")  # as soon as both mounts watch again
+    assert one.read("a") == b"HELLO"
+
+
+def test_a_mount_that_ends_is_not_waited_for(layer: NodeThread, mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    ending = Mount(layer)
+    ending.create("a", b"hello")
+    ending.files.keep_house()
+    ending.close()
+    other.rewrite("a", b"HELLO")
+    assert one.read("a") == b"HELLO"
