@@ -188,7 +188,7 @@ def test_an_unlinked_file_leaves_no_object(tmp_path: Path) -> None:
             file = client.open(b"f")
             client.write(file, 0, bytes(4 * STRIPE))
             assert objects(thread) == 2
-            assert client.ask(Kind.CLOSE, file=file).status == 0
+            assert client.ask(Kind.CLOSE, words={"nodes": [file]}).status == 0
             assert client.ask(Kind.UNLINK, words={"path": b"f", "key": 1, "again": False}).status == 0
             thread.soon(lambda: objects(thread) == 0)
             wait_until(lambda: client.ask(Kind.STAT, words={"at": file}).status == errno.ESTALE, "the file is known")
@@ -204,7 +204,7 @@ def test_an_unlinked_file_that_is_open_is_there_until_it_is_closed(tmp_path: Pat
             assert remover.ask(Kind.UNLINK, words={"path": b"f", "key": 1, "again": False}).status == 0
             assert client.read(file, 0, 4 * STRIPE).payload == bytes(4 * STRIPE)
             assert client.words(Kind.STAT, words={"at": file})["links"] == 0
-            assert client.ask(Kind.CLOSE, file=file).status == 0
+            assert client.ask(Kind.CLOSE, words={"nodes": [file]}).status == 0
             thread.soon(lambda: objects(thread) == 0)
 
 

@@ -176,7 +176,7 @@ def test_layouts_are_told_and_not_set(client: Client) -> None:
 
 def test_a_file_that_nobody_has_open_is_stale(client: Client) -> None:
     file = client.open(b"f")
-    assert client.ask(Kind.CLOSE, file=file).status == 0
+    assert client.ask(Kind.CLOSE, words={"nodes": [file]}).status == 0
     assert client.ask(Kind.ATTACH, file=file).status == errno.ESTALE
     assert client.ask(Kind.FSYNC, file=file).status == errno.ESTALE
     assert client.read(file, 0, 1).status == errno.ESTALE

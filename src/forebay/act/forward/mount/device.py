@@ -80,16 +80,16 @@ def mount(
             _continue_in_background(ready)
             ready = _do_nothing
         kernel = Kernel(files, cache, ready, partial(os.writev, device), validity)
-        begin(kernel)
-        _serve(kernel, device, threads)
+        _serve(kernel, device, threads, partial(begin, kernel))
     finally:
         if mounted_at(folder) == mine:  # somebody may have unmounted it, and mounted something else
             _unmount(folder)
 
 
-def _serve(kernel: Kernel, device: int, threads: int) -> None:
+def _serve(kernel: Kernel, device: int, threads: int, begin: Callable[[], None]) -> None:
     """Answer the kernel until a signal arrives or the folder is unmounted."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # in all threads that start now
+    begin()
 
     def answer_requests() -> None:
         try:
