@@ -9,9 +9,8 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import NamedTuple
-
-import msgspec
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.leases import Leases
@@ -645,4 +644,7 @@ def _writer(message: Message, request: Payload | None, caller: Caller) -> int | 
 
 def _without_lease(answer: Payload | None) -> Payload | None:
     """A lease that an earlier answer has granted may have ended."""
-    return msgspec.structs.replace(answer, leased=0) if isinstance(answer, FileStatus) else answer
+    if isinstance(answer, FileStatus) and answer.leased:
+        answer = copy(answer)
+        answer.leased = 0
+    return answer

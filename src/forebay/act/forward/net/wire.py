@@ -29,7 +29,7 @@ from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.model.errors import ForebayError
 
 MAGIC = b"FB"
-VERSION = 2
+VERSION = 3
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
 OBJECT_STATUS = struct.Struct("<QQQ")
 """After a write: an object's size, the time of its last change in ns since 1970, and its bytes on disk."""
