@@ -1,4 +1,4 @@
-"""`forebay replay`: shows what another policy would have granted."""
+"""`forebay replay`: shows what another policy would have granted, or when it would have started jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ commands = typer.Typer()
 @commands.command(epilog="Example: forebay replay history.db --policy worst-fit")
 def replay(
     journal: Annotated[
-        str, typer.Argument(help="A database (a path, sqlite:///PATH, postgresql://…), or a file that --export wrote.")
+        str,
+        typer.Argument(
+            help="A database (a path, sqlite:///PATH, postgresql://…), a file that --export wrote, or the record.jsonl "
+            "of `forebay schedule`."
+        ),
     ],
     policy: Annotated[str | None, typer.Option(help="The other policy [default: the same, to show chance].")] = None,
     all: Annotated[bool, typer.Option("--all", help="List all requests with another outcome.")] = False,
@@ -32,8 +36,13 @@ def replay(
 ) -> None:
     """Decide a journal's requests again under another policy.
 
-    Compares the result with the decisions of the service.
+    Compares the result with the decisions of the service, or, for the record of `forebay schedule`, with Slurm's.
     """
+    from forebay.history.jobs.planner import is_record
+
+    if "://" not in journal and Path(journal).is_file() and is_record(Path(journal)):
+        _replay_schedule(Path(journal), policy, json=json)
+        return
     from forebay.decide.grants.codec import to_line
     from forebay.decide.registry import find
     from forebay.simulate.storage.journal_replay import replay_journal
@@ -102,3 +111,35 @@ def _describe(decided: Decided) -> str:
         return f"{decided.verdict}: {decided.because}" if decided.because else decided.verdict
     where = ", ".join(decided.disks[:3]) + (f" and {len(decided.disks) - 3} more" if len(decided.disks) > 3 else "")
     return f"{where}, after {format_duration(round(decided.waited))}" if decided.waited >= 1 else where
+
+
+def _replay_schedule(path: Path, spec: str | None, *, json: bool) -> None:
+    """Compare the record of the planner with a simulation of the same jobs."""
+    from forebay.decide.registry import find
+    from forebay.history.jobs.planner import read_record
+    from forebay.simulate.jobs.record_replay import replay_record
+
+    record = read_record(path)
+    policy = find("schedule", spec or record.policy)
+    with progress("replay", len(record.jobs)) as report:
+        comparison = replay_record(record, policy, progress=report)
+    sides = (("then", comparison.then), ("now", comparison.now))
+    if json:
+        about = {"mode": record.mode, "as_planned": record.as_planned, "planned": record.planned}
+        counts = {"jobs": comparison.jobs, "left_out": comparison.left_out}
+        print_json({**{name: asdict(side) for name, side in sides}, **counts, **about})
+        return
+    heads = ("", "scheduler", "mean wait (s)", "median", "95 %", "longest", "slowdown")
+    rows = [
+        (
+            when,
+            s.scheduler,
+            *(f"{v:.1f}" for v in (s.mean, s.median, s.p95, s.longest)),
+            f"{s.mean_bounded_slowdown:.2f}",
+        )
+        for when, s in sides
+    ]  # fmt: skip
+    steered = "steered" if record.mode == "steer" else "only watched"
+    print_table(f"{plural(comparison.jobs, 'job')}; the planner {steered}", heads, rows)
+    if record.planned:
+        typer.echo(f"{record.as_planned} of {plural(record.planned, 'job')} started in the order of the plan")

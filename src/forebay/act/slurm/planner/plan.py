@@ -11,7 +11,7 @@ from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Pool, S
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
 from forebay.decide.policy import Policy
 from forebay.decide.schedule.estimates import find_early, lay_out
-from forebay.decide.schedule.memory import Memory, new_memory
+from forebay.decide.schedule.memory import Memory, new_memory, with_room
 from forebay.decide.schedule.policies import OTHER, choose, number
 from forebay.decide.schedule.profile import Profile, new_profile
 from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, View, new_starts
@@ -106,7 +106,7 @@ class Planner:
         self._settings, self._policy = settings, policy
         self._predict: Predict = predict or (lambda job: job.limit)
         self._capacity = 0
-        self._memory: Memory
+        self._memory: Memory | None = None
         self._profile: Profile
 
     def plan(self, cluster: Cluster, kept: Mapping[str, float]) -> Plan:
@@ -140,11 +140,17 @@ class Planner:
         jobs = [(waiting[rows[k]], float(times[k]), bool(early[k])) for k in order]
         return explain(cluster, machine, jobs, running, late)
 
+    def _memory_for(self, capacity: int) -> Memory:
+        """Return the memory with more room; what the policy remembers stays."""
+        if self._memory is None:
+            return new_memory(self._policy, seed=self._settings.schedule.seed, capacity=capacity)
+        return with_room(self._memory, self._policy, capacity)
+
     def _decide(self, view: View, count: int) -> tuple[Array, Array]:
         """Return all waiting rows in the order of the policy, and their starts, nan where it names none."""
         if len(view.jobs) > self._capacity:
             self._capacity = 2 * len(view.jobs) + 64
-            self._memory = new_memory(self._policy, seed=self._settings.schedule.seed, capacity=self._capacity)
+            self._memory = self._memory_for(self._capacity)
             self._profile = new_profile(6 * self._capacity + 8)
         starts = new_starts(self._capacity)
         kernel = number(self._policy)

@@ -35,6 +35,7 @@ class Record:
         """Append what is new: jobs that wait, their first plan, starts and ends; `settings` are the planner's."""
         lines = [
             *self._about_machine(plan, settings),
+            *self._about_running(plan),
             *self._about_waiting(plan),
             *self._about_ends(plan, states),
         ]
@@ -49,16 +50,19 @@ class Record:
             self._machine = about
             yield {"event": "machine", "at": plan.at, **about}
 
+    def _about_running(self, plan: Plan) -> Iterable[Line]:
+        """Jobs that started before the planner saw them wait."""
+        for holder in plan.running:
+            if holder.job.number not in self._known and holder.amount:
+                yield {"event": "runs", "at": plan.at, "start": holder.start, **_describe(holder)}
+                self._known[holder.job.number] = ("runs", holder.start)
+
     def _about_waiting(self, plan: Plan) -> Iterable[Line]:
         for planned in plan.planned:
-            number, job = planned.job.number, planned.job
+            number = planned.job.number
             state, start = self._known.get(number, ("", 0.0))
             if not state:
-                yield {
-                    "event": "waits", "at": plan.at, "job": number, "submit": job.submit, "nodes": planned.amount,
-                    "walltime": job.limit, "bytes": planned.space, "user": job.user, "account": job.account,
-                    "partition": job.partition,
-                }  # fmt: skip
+                yield {"event": "waits", "at": plan.at, **_describe(planned)}
             now = planned.start <= plan.at
             if not state or (now and state == "waits"):
                 if math.isfinite(planned.start):
@@ -90,6 +94,14 @@ class Record:
                 )
                 return was_due or next(still_waiting, None) is None
         return None
+
+
+def _describe(known: PlannedJob | RunningJob) -> Line:
+    job = known.job
+    return {
+        "job": job.number, "submit": job.submit, "nodes": known.amount, "walltime": job.limit, "bytes": known.space,
+        "user": job.user, "account": job.account, "partition": job.partition,
+    }  # fmt: skip
 
 
 def _append(path: Path, lines: Iterable[Line]) -> None:
