@@ -120,12 +120,14 @@ def _simulate_requests() -> None:
 
 
 def _simulate_jobs() -> None:
-    """Simulate one job: all scheduling policies are compiled together."""
+    """Simulate one job: all scheduling policies are compiled together. Plan another one, as for Slurm."""
     import numpy as np
 
+    from forebay.act.slurm.planner.plan import compile_kernels
     from forebay.decide.registry import find
     from forebay.model.jobs import JOB, Jobs
     from forebay.simulate.jobs.run import JobMachine, simulate_jobs
 
     rows = np.ones(1, JOB)
     simulate_jobs(Jobs(rows=rows, ids=["1"]), JobMachine(nodes=1, space=1), find("schedule", "sjf-bb"))
+    compile_kernels()

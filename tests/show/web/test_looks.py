@@ -214,6 +214,7 @@ def test_a_plan_that_cannot_be_read_is_said(text: str | None, wanted: str, tmp_p
 
 def test_an_old_plan_is_shown_with_a_warning(tmp_path: Path) -> None:
     plan = {"at": time.time() - 7200, "interval": 10, "running": [], "planned": [{}] * 600, "others": []}
+    plan |= {"counts": {"running": 0, "planned": 600, "others": 0, "deep": 0}}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     view = read_plan(tmp_path / "plan.json")
     assert "Slurm decides alone" in view["trouble"]

@@ -24,8 +24,7 @@ def read_plan(path: Path | None) -> Document:
     try:
         plan: Document = json.loads(path.read_text(encoding="utf-8"))
         age = time.time() - plan["at"]
-        counts = {name: len(plan[name]) for name in ("running", "planned", "others")}
-        for name in counts:
+        for name in ("running", "planned", "others"):
             plan[name] = plan[name][:_MOST]
         interval = float(plan["interval"])
     except FileNotFoundError:
@@ -37,4 +36,4 @@ def read_plan(path: Path | None) -> Document:
     trouble = ""
     if age > _MISSED * interval + 60:
         trouble = f"The last plan is {format_duration(round(age))} old: the planner has ended, and Slurm decides alone."
-    return {**plan, "counts": counts, "age": age, "trouble": trouble}
+    return {**plan, "age": age, "trouble": trouble}

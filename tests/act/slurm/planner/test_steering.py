@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from forebay.act.slurm.planner.cluster import SlurmJob
 from forebay.act.slurm.planner.plan import Plan
 from forebay.act.slurm.planner.settings import Steering
 from forebay.act.slurm.planner.steering import (
@@ -26,10 +27,10 @@ from support.slurm_planner import GB, NOW, TOP, cluster, job, plan_of, running
 RULES = Steering(ahead=10.0, lease=30.0)
 
 
-def crowded(**last: object) -> Plan:
-    """One job starts, the next three wait for space."""
+def crowded(*more: SlurmJob) -> Plan:
+    """One job without burst buffer starts, the next three wait for space."""
     waiting = [job(k, space=60.0 * GB, limit=60.0 * k) for k in range(3, 6)]
-    return plan_of(cluster(running(1, space=50.0 * GB), job(2, limit=10.0), *waiting, job(6, space=40.0 * GB, **last)))
+    return plan_of(cluster(running(1, space=50.0 * GB), job(2, limit=10.0), *waiting, *more))
 
 
 def test_priorities_fall_along_the_plan_and_no_job_gets_less_than_it_had() -> None:
@@ -59,12 +60,18 @@ def test_no_priority_reaches_the_end_of_slurms_numbers() -> None:
 
 
 def test_jobs_that_would_take_space_of_others_are_kept_back_for_a_while_but_not_the_next_one() -> None:
-    plan = crowded(limit=6000.0)
+    plan = crowded()
     book, commands = steer(plan, {}, RULES)
     kept = {number for number, change in book.items() if change.kept}
     later = [planned.job.number for planned in plan.planned if planned.start > NOW]
     assert kept == set(later[1:]) and all(book[number].kept == NOW + 30 for number in kept)
     assert sorted(re.findall(r"JobId=(\d+) .*StartTime=now\+30", "\n".join(commands))) == sorted(kept)
+
+
+def test_the_next_one_is_kept_back_too_while_a_job_that_is_due_has_not_taken_its_space() -> None:
+    due = job(6, space=50.0 * GB, limit=20.0)
+    book, _ = steer(crowded(due), {}, RULES)
+    assert {number for number, change in book.items() if change.kept} == {"3", "4", "5"}
 
 
 def test_what_slurm_has_already_is_not_asked_for_again() -> None:
@@ -90,7 +97,7 @@ def test_a_job_is_let_go_as_soon_as_the_plan_starts_it() -> None:
 
 
 def test_an_overdue_job_is_never_kept_back() -> None:
-    plan = crowded(limit=6000.0)
+    plan = crowded()
     overdue = replace(plan, planned=tuple(replace(planned, is_overdue=True) for planned in plan.planned))
     book, _ = steer(overdue, {}, RULES)
     assert not any(change.kept for change in book.values())

@@ -7,9 +7,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Pool, SlurmJob
+from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Nodes, Pool, SlurmJob
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
 from forebay.decide.policy import Policy
+from forebay.decide.registry import find
 from forebay.decide.schedule.estimates import find_early, lay_out
 from forebay.decide.schedule.memory import Memory, new_memory, with_room
 from forebay.decide.schedule.policies import OTHER, choose, number
@@ -39,7 +40,6 @@ class Because(StrEnum):
     EXCLUDED = "excluded"
     TOO_LARGE = "too-large"
     UNCLEAR = "unclear"
-    TOO_DEEP = "too-deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +90,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`planned` is in the order in which jobs go; `others` wait for something else."""
+    """`planned` jobs are in the order in which they go, `deep` more are behind; `others` wait for something else."""
 
     at: float
     machine: Machine
     planned: tuple[PlannedJob, ...]
     others: tuple[PlannedJob, ...]
     running: tuple[RunningJob, ...]
+    deep: int = 0
 
 
 class Planner:
@@ -115,11 +116,11 @@ class Planner:
         running = list_running(cluster, machine, self._settings, self._predict)
         waiting, others = sort_waiting(cluster, machine, self._settings, kept)
         waiting, deep = choose_depth(waiting, cluster.at, self._settings, kept)
-        others += [_other(job, machine, Because.TOO_DEEP, _DEEP) for job in deep]
         planned = self._plan_jobs(cluster, machine, waiting, running)
         return Plan(
-            at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running)
-        )
+            at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running),
+            deep=len(deep),
+        )  # fmt: skip
 
     def _plan_jobs(
         self, cluster: Cluster, machine: Machine, waiting: Sequence[SlurmJob], running: Sequence[RunningJob]
@@ -165,7 +166,17 @@ class Planner:
         return np.array(rows, np.int64), np.array([named.get(row, math.nan) for row in rows])
 
 
-_DEEP = "Slurm would start many other jobs first; it is planned when it comes closer."
+def compile_kernels() -> None:
+    """Compile what a plan needs, before jobs wait for it."""
+    settings = ScheduleSettings()
+    job = SlurmJob(
+        number="1", name="1", state="PENDING", reason="", partition="", user="", account="", qos="", submit=0.0,
+        start=0.0, end=0.0, eligible=0.0, priority=1, nice=0, nodes=1, cpus=1, limit=60.0, space=1.0, pool="",
+        buffer="", is_part=False,
+    )  # fmt: skip
+    nodes, pool = Nodes(count=1, idle=1, cpus=1, idle_cpus=1), Pool(total=1, free=1)
+    cluster = Cluster(at=1.0, jobs=(job,), nodes=nodes, pools={"": pool}, buffers={})
+    Planner(settings, find("schedule", settings.schedule.policy)).plan(cluster, {})
 
 
 def describe_machine(cluster: Cluster, settings: ScheduleSettings) -> Machine:
@@ -279,7 +290,7 @@ def _find_refusal(
 def choose_depth(
     waiting: Sequence[SlurmJob], now: float, settings: ScheduleSettings, kept: Collection[str]
 ) -> tuple[list[SlurmJob], list[SlurmJob]]:
-    """Return the jobs to plan, and those beyond the depth: first the longest waiting, then by Slurm's priority.
+    """Return the jobs to plan, the longest waiting ones first and then by Slurm's priority, and those beyond the depth.
 
     A job that the planner keeps back is always planned, so that it is let go in time.
     """
@@ -317,7 +328,7 @@ def make_view(
     overview = np.zeros(1, MACHINE)
     overview[0]["now"], overview[0]["nodes"], overview[0]["bytes"] = now, machine.free_nodes + busy, machine.space
     overview[0]["free_nodes"], overview[0]["free_bytes"] = machine.free_nodes, machine.free_space
-    overview[0]["holding"] = int(jobs["held"].sum())
+    overview[0]["holding"], overview[0]["wants_plan"] = int(jobs["held"].sum()), True
     queue = np.arange(len(waiting))
     by_walltime = queue[np.argsort(jobs["walltime"][: len(waiting)], kind="stable")]
     return View(overview, jobs, queue, by_walltime, np.arange(len(waiting), len(jobs)))

@@ -16,6 +16,7 @@ from forebay.act.slurm.planner.steering import Book
 from forebay.act.slurm.queue import OVER
 
 Line = Mapping[str, object]
+_MOST_OTHERS = 1000  # jobs that are not planned, in the plan's file
 MOST_BYTES = 256 << 20
 """The size at which a new file begins; the one before is kept."""
 States = Mapping[str, tuple[str, float, float]]
@@ -134,7 +135,10 @@ def plan_document(plan: Plan, book: Book, settings: Line) -> dict[str, object]:
         },
         "running": [_running(holder) for holder in plan.running],
         "planned": [_planned(planned, plan.at, book) for planned in plan.planned],
-        "others": [_planned(planned, plan.at, book) for planned in plan.others],
+        "others": [_planned(planned, plan.at, book) for planned in plan.others[:_MOST_OTHERS]],
+        "counts": {
+            "running": len(plan.running), "planned": len(plan.planned), "others": len(plan.others), "deep": plan.deep,
+        },
     }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class PlannerService:
         self._book: Book = read_book(self._book_file)
         self._record = Record(schedule.folder / RECORD)
         self._states: dict[str, tuple[str, float, float]] = {}
-        self._trouble = ""
+        self._trouble, self._was_refused = "", False
         self.counts = Counts()
 
     @property
@@ -129,6 +129,10 @@ class PlannerService:
         write_book(self._book_file, book)
         self.counts.updates += len(commands)
         self.counts.complaints += len(complaints)
+        refusals = [line for line in complaints if "Invalid job id" not in line and "no longer pending" not in line]
+        if refusals and not self._was_refused:
+            self._report(f"Slurm refused changes: {refusals[0]}")
+        self._was_refused = bool(refusals)
 
     def release(self) -> int:
         """Give all jobs back what they had; return their number."""
@@ -165,6 +169,7 @@ class PlannerService:
         waits = [plan.at - planned.job.submit for planned in plan.planned]
         yield _LONGEST.number(max(waits, default=0.0))
         reasons = [planned.because for planned in (*plan.planned, *plan.others)]
+        yield _DEEP.number(plan.deep)
         yield from _WAITING.counts({str(code): reasons.count(code) for code in set(reasons)}, map(str, Because))
         machine = plan.machine
         for name, value in (("nodes", machine.free_nodes), ("bytes", machine.free_space)):
@@ -183,6 +188,7 @@ _KEPT = Metric(f"{_NAME}_kept_jobs", "Jobs that are kept back.")
 _RAISED = Metric(f"{_NAME}_raised_jobs", "Jobs with a raised priority.")
 _LONGEST = Metric(f"{_NAME}_longest_wait_seconds", "How long the planned job that was submitted first has waited.")
 _WAITING = Metric(f"{_NAME}_waiting_jobs", "Waiting jobs by the reason in the plan.", ("because",))
+_DEEP = Metric(f"{_NAME}_deep_jobs", "Waiting jobs beyond the planned ones, because of schedule.depth.")
 _FREE = Metric(f"{_NAME}_free", "Free nodes and burst-buffer bytes.", ("resource",))
 
 
@@ -201,4 +207,5 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 def describe_plan(plan: Plan) -> str:
     """Summarise the plan in one line."""
     due = sum(planned.start <= plan.at for planned in plan.planned)
-    return f"{plural(len(plan.planned), 'job')} planned, {due} start now, {len(plan.others)} others wait"
+    others = len(plan.others) + plan.deep
+    return f"{plural(len(plan.planned), 'job')} planned, {due} start now, {others:,} others wait"

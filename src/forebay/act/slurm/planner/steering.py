@@ -92,10 +92,16 @@ def _renew(kept: float, now: float, lease: float, is_kept: bool) -> float:
 
 
 def choose_kept(plan: Plan, settings: Steering) -> set[str]:
-    """Choose the jobs that must not take space yet: all that need some but the next one, which the plan wants first."""
-    later = [planned for planned in plan.planned if planned.space and not planned.holds and not planned.may_stage]
-    later = [planned for planned in later if not planned.is_overdue]
-    return {planned.job.number for planned in later[1 : 1 + settings.most]}
+    """Choose the jobs that must not take space yet: all but those that may, and the next one that the plan wants.
+
+    The next one may take its space as soon as there is enough, without waiting for the next plan. It is kept back, too,
+    while another job that is due has yet to take its space: Slurm does not always take them in order of priority.
+    """
+    needy = [planned for planned in plan.planned if planned.space and not planned.holds and not planned.is_overdue]
+    due = [planned for planned in needy if planned.may_stage]
+    later = [planned for planned in needy if not planned.may_stage]
+    first = 0 if due else 1
+    return {planned.job.number for planned in later[first : first + settings.most]}
 
 
 def order_priorities(planned: Sequence[PlannedJob], known: Book) -> dict[str, int]:

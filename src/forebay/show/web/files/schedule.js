@@ -24,7 +24,6 @@ const REASONS = {
   excluded: "excluded",
   "too-large": "too large",
   unclear: "unclear",
-  "too-deep": "far behind",
 };
 
 export function show(main) {
@@ -75,7 +74,8 @@ function draw(box, view) {
         machine.pool && `${size(machine.free_space)} of ${size(machine.space)} free in ${machine.pool}`,
         plural(view.counts.running, "job runs", "jobs run"),
         plural(view.counts.planned, "job is planned", "jobs are planned"),
-        view.counts.others && plural(view.counts.others, "other waits", "others wait"),
+        view.counts.others + view.counts.deep &&
+          plural(view.counts.others + view.counts.deep, "other waits", "others wait"),
       ]
         .filter(Boolean)
         .join(" · "),
