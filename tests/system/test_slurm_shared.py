@@ -1,5 +1,6 @@
 """Jobs with a shared file system each, side by side under a real Slurm, as two users, with an MPI program in each."""
 
+import os
 import pwd
 import shutil
 import subprocess
@@ -125,13 +126,31 @@ def test_all_nodes_of_a_job_have_the_same_file_system(site: Site) -> None:
     wait_until(lambda: not Path(SHARED_FOLDER, grant["id"]).exists(), f"it stays mounted: {site.said()}")
 
 
+def test_files_of_a_shared_file_system_are_staged_and_its_progress_is_shown(site: Site) -> None:
+    work, slurm = site.slurm.work, site.slurm
+    (work / "in").mkdir()
+    for number in range(20):
+        (work / "in" / str(number)).write_text(str(number))
+    for path in (work / "in", *(work / "in").iterdir()):
+        os.chown(path, slurm.user.pw_uid, slurm.user.pw_gid)
+    directives = (
+        "#BB_LUA capacity=20MB type=shared servers=2",
+        f"#BB_LUA stage_in={work}/in:in stage_out=out:{work}/out",
+    )
+    job = slurm.submit('cp -r "$FOREBAY_PATH/in" "$FOREBAY_PATH/out"', *directives, options=("--mem=1",))
+    site.job_end(job)
+    wait_until(lambda: slurm.show(job)["BurstBufferState"] == "complete", f"no stage-out: {site.said()}")
+    assert {path.name: path.read_text() for path in (work / "out").iterdir()} == {str(n): str(n) for n in range(20)}
+    assert slurm.show(job)["AdminComment"].startswith("staged in: 20 files")
+
+
 BAD = {
     "capacity=20MB type=shred": "type: 'shred' is not a type of space; known types: shared, volumes",
     "capacity=20MB servers=2": "servers: is only for a shared file system; add type=shared",
     "capacity=20MB equal": "equal: is only for a shared file system; add type=shared",
     "capacity=20MB type=shared servers=0": "servers: '0' is not a number of data servers such as 4",
     "capacity=20MB type=shared servers=9": "9 data servers need 9 disks; there are only 2 disks",
-    "capacity=20MB type=shared stage_in=/etc/hosts": "stage_in: is not possible with type=shared",
+    "capacity=20MB type=shared stage_in=hosts": "stage_in: 'hosts': needs an absolute path",
 }
 
 

@@ -240,20 +240,32 @@ def test_hooks_of_a_job_without_a_grant_say_so(bench: Bench) -> None:
     assert bench.lua.call("real_size", "7")[:2] == (-1, "the job no longer has a grant")
 
 
-def test_staging_is_done_by_a_command_with_the_owners_numbers(bench: Bench) -> None:
-    lua = bench.lua
-    words = lua.folder / "words"
-    lua.configure(command=f'sh -c \'printf "%s\\n" "$@" >{words}\' x')
+def copy(bench: Bench, way: str, because: str = "") -> Answer:
+    """Run the hook, while the agent copies."""
+    hook = bench.lua.start(f"data_{way}", "7", str(bench.lua.folder / "script"))
+    done = set[str]()
+
+    def copied() -> bool:
+        for action in bench.service.call("GET", "/v1/nodes/n/actions?seconds=0")["copies"]:
+            assert (action["way"], action["uid"], action["gid"]) == (way, 1000, 1000)
+            done.update(f"{source} {target}" for source, target in action["pairs"])
+            report = {"grant": action["grant"], "key": action["key"], "step": "settled", "files": 2, "because": because}
+            bench.service.call("POST", "/v1/nodes/n/copies", [report])
+        return hook.poll() is not None
+
+    wait_until(copied, "the hook does not end")
+    assert done == ({"/a/b c", "/it's it's"} if way == "in" else {"o /p"})
+    return bench.lua.end(hook)
+
+
+def test_the_storage_nodes_copy_and_the_hooks_wait_for_them(bench: Bench) -> None:
     bench.setup(words="capacity=1GB stage_in=/a/b:c stage_in=/it's stage_out=o:/p")
-    (grant,) = bench.grants()
-    script = str(lua.folder / "script")
-    assert lua.call("data_in", "7", script).code == 0
-    told = ["--uid", "1000", "--gid", "1000", "--volume", grant["path"], "--"]
-    assert words.read_text().splitlines() == ["slurm", "stage", "in", *told, "/a/b", "c", "/it's", "it's"]
-    assert lua.call("data_out", "7", script).code == 0
-    assert words.read_text().splitlines() == ["slurm", "stage", "out", *told, "o", "/p"]
-    lua.configure(command="sh -c 'echo forebay: /a/b: not there >&2; exit 2' x")
-    assert lua.call("data_in", "7", script)[:2] == (-1, "/a/b: not there")
+    assert copy(bench, "in").code == 0
+    assert copy(bench, "in", because="/a/b: not there")[:2] == (-1, "/a/b: not there")
+    assert copy(bench, "out").code == 0
+    assert copy(bench, "out", because="/p: no room")[:2] == (-1, "/p: no room")
+    found = bench.lua.call("job_teardown", "7", str(bench.lua.folder / "script"), "false")
+    assert found.code == 0 and "stage-out failed, so grant " in found.log
 
 
 @pytest.fixture
@@ -329,13 +341,12 @@ def test_the_status_tells_the_tiers(bench: Bench) -> None:
     assert found.code == 0 and "fast: 100.0 GB free of 100.0 GB on 1 disks" in found.text
 
 
-def test_a_job_that_is_set_up_begins_and_is_copied_out_without_the_service(bench: Bench) -> None:
-    words = "capacity=10GB stage_in=/a:b stage_out=c:/d"
+def test_a_job_that_is_set_up_begins_without_the_service(bench: Bench) -> None:
+    words = "capacity=10GB"
     assert bench.setup(words=words).code == 0
     (grant,) = bench.grants()
     bench.leave()
     script = bench.lua.script(f"#BB_LUA {words}")
-    assert bench.lua.call("data_in", "7", script) == Answer(0, "", "")
     assert bench.lua.call("real_size", "7") == Answer(0, str(10 * GB), "")
     found = bench.begin(words=words)
     assert found.code == 0 and "starts without the service: the storage service does not answer" in found.log

@@ -130,7 +130,6 @@ BAD = {
     "capacity=1GB type=shared servers=2.5": "servers: '2.5' is not a number of data servers such as 4",
     "capacity=1GB servers=2": "servers: is only for a shared file system; add type=shared",
     "capacity=1GB equal": "equal: is only for a shared file system; add type=shared",
-    "capacity=1GB type=shared stage_in=/a:b": "stage_in: is not possible with type=shared; copy the files in the job",
     "capacity=1GB tier=a/b": "tier: 'a/b' is not a valid tier name",
     "capacity=1GB time=0": "time: must be above 0",
     "capacity=1GB time=soon": "time: 'soon' is not a duration",

@@ -121,6 +121,7 @@ async def list_grants(
     ] = None,
     owner: Annotated[str, Query(max_length=200, description="A uid, or a user's name.")] = "",
     node: Annotated[str, Query(max_length=100, description="Only grants on this node.")] = "",
+    staging: Annotated[bool, Query(description="Only grants whose files are being copied.")] = False,
     after: Annotated[str, Query(max_length=64, description="The last grant of the previous page.")] = "",
     limit: Limit = 1000,
 ) -> Response:
@@ -134,6 +135,7 @@ async def list_grants(
         if grant.order > since
         and (state is None or grant.state.value == state)
         and (not owner or owner in (str(grant.ask.uid), grant.ask.user))
+        and (grant.is_staging or not staging)
         and _may_see(live, grant, who)
         and (not node or any(volume.node == node for volume in live.control.tables.volumes_of(grant)))
     ]

@@ -119,8 +119,8 @@ def format_conf(hooks: Hooks) -> str:
 Directive=BB_LUA
 Flags=DisablePersistent,TeardownFailure
 OtherTimeout={other}
-StageInTimeout=86400
-StageOutTimeout=86400
+StageInTimeout={int(_LONGEST)}
+StageOutTimeout={int(_LONGEST)}
 """
 
 

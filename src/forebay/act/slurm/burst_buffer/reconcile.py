@@ -124,6 +124,9 @@ def _is_kept(grant: GrantDocument, job: str, notes: list[Path]) -> bool:
     """Return whether the grant's stage-out failed: then it lives to its end."""
     if job and any(note.name == f"{job}.failed" and note.is_file() for note in notes):
         return True
+    staging = grant["staging"]
+    if staging is not None and (staging["way"], staging["state"]) == ("out", "failed"):
+        return True
     return grant["path"] != "" and (Path(grant["path"]) / KEPT).is_file()
 
 

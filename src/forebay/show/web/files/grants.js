@@ -33,7 +33,7 @@ const owner = (row) => row.user || String(row.uid);
 const where = (row) =>
   row.disks.join(" ") + (row.parts > row.disks.length ? ` and ${row.parts - row.disks.length} more` : "");
 const why = (row) =>
-  row.marks.length ? row.marks.join("; ") : HELD.includes(row.state) && row.policy ? `by ${row.policy}` : row.because;
+  row.marks.length ? row.marks.join("; ") : row.staging?.state === "running" ? row.staging.said : HELD.includes(row.state) && row.policy ? `by ${row.policy}` : row.because;
 const ID = ["grant", "7.5em", (row) => h("span", { class: "mono" }, short(row.id))];
 const SIZE = ["size", "6.5em", (row) => size(row.size), "n"];
 const OWNER = ["owner", "10em", owner];

@@ -291,6 +291,7 @@ async function drawGrant(top, story, id) {
     h("h2", {}, "Grant ", h("span", { class: "mono", title: id }, short(id)), " ", state(grant.state)),
     grant.because && h("p", { class: "because" }, grant.because),
     grant.marks.map((mark) => h("p", { class: "note bad" }, mark)),
+    grant.staging && h("p", { class: grant.staging.state === "failed" ? "note bad" : "note" }, grant.staging.said),
     facts(
       ["Size", size(grant.size)],
       ["Owner", grant.user || `uid ${grant.uid}`],

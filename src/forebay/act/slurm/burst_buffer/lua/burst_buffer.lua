@@ -26,8 +26,12 @@ local function fail(job, hook, why)
   return slurm.ERROR, line
 end
 
-local function call_patiently(method, path, body)
-  return forebay.call_patiently(method, path, body, settings.patience)
+local function call_patiently(method, path, body, seconds)
+  return forebay.call_patiently(method, path, body, settings.patience, seconds)
+end
+
+local function call_for_stage_out(method, path, body, seconds)
+  return forebay.call_patiently(method, path, body, STAGE_OUT, seconds)
 end
 
 -- Slurm holds a job whose set-up fails. So set-up waits for a service that does not answer as long as for space.
@@ -35,9 +39,6 @@ local function call_for_space(method, path, body)
   return forebay.call_patiently(method, path, body, math.max(settings.patience, settings.wait))
 end
 
-local function call_for_stage_out(method, path, body)
-  return forebay.call_patiently(method, path, body, STAGE_OUT)
-end
 
 -- Slurm's backfill gives a year to a job without a limit in a partition without one.
 local YEAR = 365 * 86400
@@ -45,11 +46,15 @@ local function finite_limit(seconds)
   return seconds and seconds < YEAR and seconds or nil
 end
 
+local function run_slurm(command)
+  local conf = settings.conf ~= "" and "SLURM_CONF=" .. forebay.quote(settings.conf) .. " " or ""
+  return forebay.run_command(conf .. "timeout 20 " .. command)
+end
+
 -- Returns the job's time limit in seconds (nil: none) and its state, from Slurm.
 local function query_job(job, info)
   if type(info) == "table" and tonumber(info.time_limit) then return finite_limit(info.time_limit * 60), "PENDING" end
-  local conf = settings.conf ~= "" and "SLURM_CONF=" .. forebay.quote(settings.conf) .. " " or ""
-  local output, fine = forebay.run_command(conf .. "timeout 20 squeue -h -j " .. forebay.quote(job) .. " -o '%l %T'")
+  local output, fine = run_slurm("squeue -h -j " .. forebay.quote(job) .. " -o '%l %T'")
   local limit, state = output:match("^(%S+) (%S+)")
   if not fine or not limit then return nil, "" end
   return finite_limit(forebay.parse_time_limit(limit)), state
@@ -214,27 +219,88 @@ local function find_job_grant(job, ask)
   return grant, not grant and (wrong or NO_GRANT) or nil
 end
 
--- Copies files in another process, as the user: into the first volume, which is $FOREBAY_PATH, or out of all volumes.
-local function stage_files(job, script, way, ask)
-  local request, wrong = read_request(script)
-  if not request then return wrong end
-  if #request[way] == 0 then return nil end
-  local grant, why = find_job_grant(job, ask)
-  if not grant then return why end
-  local arguments = { settings.command, "slurm stage", way == "stage_in" and "in" or "out", "--uid",
-    forebay.format_number(grant.uid), "--gid", forebay.format_number(grant.gid) }
+-- Copies files on this machine, as the user: into the first volume, which is $FOREBAY_PATH, or out of all volumes.
+local function copy_here(grant, way, pairs)
+  local arguments = { settings.command, "slurm stage", way, "--uid", forebay.format_number(grant.uid),
+    "--gid", forebay.format_number(grant.gid) }
   for _, path in ipairs(grant.paths) do arguments[#arguments + 1] = "--volume " .. forebay.quote(path) end
   arguments[#arguments + 1] = "--"
-  for _, pair in ipairs(request[way]) do
+  for _, pair in ipairs(pairs) do
     arguments[#arguments + 1] = forebay.quote(pair[1]) .. " " .. forebay.quote(pair[2])
   end
   local output, fine = forebay.run_command(table.concat(arguments, " "))
   if not fine then return (forebay.format_line(output):gsub("^forebay: ", "")) end
 end
 
+local SHOWN = 5 -- seconds between changes of what squeue shows
+local FREED = 600 -- seconds that a stage-out waits for the job's nodes
+
+-- Shows the progress as the job's AdminComment. Slurm does not permit that after the end of the job.
+local function show_progress(job, way, text)
+  if way == "in" then
+    run_slurm("scontrol update JobId=" .. forebay.quote(job) .. " AdminComment=" .. forebay.quote(text))
+  end
+end
+
+-- Waits until the job's nodes have run their epilog: they unmount its space, and other jobs can have them.
+local function await_free_nodes(job)
+  local core = require("socket.core")
+  local stop = core.gettime() + FREED
+  while core.gettime() < stop do
+    if not run_slurm("squeue -h -j " .. forebay.quote(job) .. " -o %T"):find("COMPLETING", 1, true) then return end
+    core.sleep(0.5)
+  end
+end
+
+-- Has the storage nodes copy, and waits until they have. Returns the error, or nil.
+local function copy_on_nodes(job, grant, way, pairs, ask)
+  local path = "/v1/grants/" .. grant.id
+  local now, wrong = forebay.parse_grant(ask("GET", path, nil))
+  if not now then return wrong end
+  local staging = forebay.staging_of(now)
+  if not staging or staging.state ~= "running" or staging.way ~= way then -- else an earlier call of this hook began it
+    local key = string.format("%s-%.6f", way, require("socket.core").gettime())
+    now, wrong = forebay.parse_grant(ask("POST", path .. "/stage", { way = way, pairs = pairs, key = key }))
+    if not now then return wrong end
+    staging = forebay.staging_of(now)
+  end
+  local shown, at
+  while staging and staging.state == "running" and not forebay.is_over(now) do
+    if staging.said ~= shown and (not at or os.time() >= at + SHOWN) then
+      show_progress(job, way, staging.said)
+      shown, at = staging.said, os.time()
+    end
+    local wait = path .. "/wait?seconds=" .. WAIT .. "&known=" .. now.state
+    now, wrong = forebay.parse_grant(ask("GET", wait, nil, WAIT + 10))
+    if not now then return wrong end
+    staging = forebay.staging_of(now)
+  end
+  if not staging then return "the service forgot what to copy" end
+  show_progress(job, way, staging.said)
+  if staging.state ~= "done" then return staging.because end
+end
+
+-- Copies the files of a job: the storage nodes do it; without the service, this machine, if it has the volumes. If it
+-- has not, a stage-out waits long: the job's nodes are already free.
+local function stage_files(job, script, option)
+  local request, wrong = read_request(script)
+  if not request then return wrong end
+  if #request[option] == 0 then return nil end
+  local grant, why = find_job_grant(job, option == "stage_in" and call_patiently or call_for_stage_out)
+  if not grant then return why end
+  local way = option == "stage_in" and "in" or "out"
+  if way == "out" then await_free_nodes(job) end
+  local _, is_here = forebay.run_command("test -d " .. forebay.quote(grant.path))
+  is_here = is_here and request.type ~= "shared" and grant.path ~= ""
+  local ask = (way == "in" or is_here) and call_patiently or call_for_stage_out
+  why = copy_on_nodes(job, grant, way, request[option], ask)
+  if forebay.is_away(why) and is_here then return copy_here(grant, way, request[option]) end
+  return why
+end
+
 function slurm_bb_data_in(job, script, ...)
   forebay.leave_siblings()
-  local wrong = stage_files(job, script, "stage_in", call_patiently)
+  local wrong = stage_files(job, script, "stage_in")
   if wrong then return fail(job, "data_in", wrong) end
   return slurm.SUCCESS
 end
@@ -319,7 +385,7 @@ end
 -- The job's nodes are already free, so this may wait long. Data that is not copied stays.
 function slurm_bb_data_out(job, script, ...)
   forebay.leave_siblings()
-  local wrong = stage_files(job, script, "stage_out", call_for_stage_out)
+  local wrong = stage_files(job, script, "stage_out")
   if not wrong then return slurm.SUCCESS end
   forebay.note_failed(job)
   return fail(job, "data_out", wrong)
@@ -328,6 +394,8 @@ end
 -- Returns whether a stage-out failed: then the data stays until the grant ends, so that the user can copy it.
 local function is_kept(job, grant)
   if forebay.has_failed(job) then return true end
+  local staging = forebay.staging_of(grant)
+  if staging and staging.way == "out" and staging.state == "failed" then return true end
   if grant.path == "" then return false end
   local _, fine = forebay.run_command("test -f " .. forebay.quote(grant.path .. "/" .. settings.kept))
   return fine
@@ -367,6 +435,11 @@ function slurm_bb_get_status(...)
   for _, tier in ipairs(forebay.list_tiers(forebay.call_inside) or {}) do
     lines[#lines + 1] = string.format("%s: %.1f GB free of %.1f GB on %s disks", tier.name, tier.free / 1e9,
       tier.total / 1e9, count(tier.disks))
+  end
+  local copying = forebay.call_inside("GET", "/v1/grants?staging=true&limit=100", nil)
+  for _, grant in ipairs(type(copying) == "table" and type(copying.grants) == "table" and copying.grants or {}) do
+    local staging = forebay.staging_of(grant)
+    if staging then lines[#lines + 1] = string.format("job %s: %s", tostring(grant.job), tostring(staging.said)) end
   end
   return slurm.SUCCESS, table.concat(lines, "\n") .. "\n"
 end

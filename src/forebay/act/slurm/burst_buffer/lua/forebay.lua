@@ -176,10 +176,7 @@ end
 
 -- Returns which options do not go together, or nil.
 local function explain_conflict(request)
-  if request.type == "shared" then
-    local stage = #request.stage_in > 0 and "stage_in" or #request.stage_out > 0 and "stage_out"
-    return stage and stage .. ": is not possible with type=shared; copy the files in the job" or nil
-  end
+  if request.type == "shared" then return nil end
   local option = request.servers and "servers" or request.equal and "equal"
   return option and option .. ": is only for a shared file system; add type=shared" or nil
 end
@@ -470,6 +467,11 @@ end
 
 function forebay.has_failed(job)
   return note_path(job) ~= nil and forebay.read_file(note_path(job) .. ".failed") ~= nil
+end
+
+-- Returns the latest staging of a grant, or nil.
+function forebay.staging_of(grant)
+  return type(grant.staging) == "table" and type(grant.staging.state) == "string" and grant.staging or nil
 end
 
 function forebay.is_over(grant)
