@@ -30,7 +30,7 @@ class Plan(toml.Table):
     """What jobs take of the machine: whole nodes, or processors of nodes that they share."""
     pool: str = ""
     """The burst-buffer pool of Slurm. [default: the largest]"""
-    folder: Annotated[Path, toml.RelativePath] = Path("/var/lib/forebay/schedule")
+    folder: Annotated[Path, toml.RelativePath] = Path("/var/lib/forebay-schedule")
     """The folder of the plan, of the record, and of what was changed in Slurm."""
     metrics: str = ""
     """HOST:PORT for Prometheus."""
