@@ -27,8 +27,9 @@ _MOST_GROUPS = 256  # of a process; getsockopt takes at most 1024 bytes from Pyt
 
 
 class Process(NamedTuple):
-    """The user, the group and the supplementary groups of a process on this machine."""
+    """A process on this machine, its user, its group and its supplementary groups; number 0: its number is unknown."""
 
+    number: int
     uid: int
     gid: int
     groups: tuple[int, ...]
@@ -112,14 +113,14 @@ class Connection:
         return self._receiver.partial_bytes if self._reading else 0
 
     def process_at_other_end(self) -> Process | None:
-        """The user and the groups of the process that opened a UNIX socket; None for a connection by TCP."""
+        """The process that opened a UNIX socket; None for a connection by TCP."""
         if self.closed or self._sock.family != socket.AF_UNIX:
             return None
-        _, uid, gid = struct.unpack("3i", self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        number, uid, gid = struct.unpack("3i", self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         groups = b""
         with suppress(OSError):  # more groups than there is room for
             groups = self._sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MOST_GROUPS)
-        return Process(uid, gid, struct.unpack(f"{len(groups) // 4}I", groups))
+        return Process(number, uid, gid, struct.unpack(f"{len(groups) // 4}I", groups))
 
     def start(self) -> None:
         """Start to read."""

@@ -166,6 +166,73 @@ class AllocateRequest(Payload, kw_only=True):
     mode: int = 0
 
 
+Owner: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+POSIX, FLOCK, APPEND = 0, 1, 2
+"""The spaces of locks, which do not conflict with each other: fcntl(2), flock(2), and turns to append to a file."""
+SHARED, EXCLUSIVE, UNLOCKED = 0, 1, 2
+LOCK_LEASE = 10.0
+"""Seconds for which a client keeps its locks without a renewal."""
+LAST_BYTE = (1 << 63) - 1
+
+
+class LockRequest(Payload, kw_only=True):
+    """Asks for a lock, or for an end of it, on the bytes from `begin` to `end`, both included (data/locks.py).
+
+    A `test` only asks who holds it. Others wait at most `wait` seconds; `cancel` ends the wait of the request with the
+    same `key`. `client` is a random number that only the client, I/O nodes and servers know.
+    """
+
+    client: Count
+    owner: Owner = 0
+    space: Annotated[int, msgspec.Meta(ge=POSIX, le=APPEND)] = POSIX
+    kind: Annotated[int, msgspec.Meta(ge=SHARED, le=UNLOCKED)] = SHARED
+    begin: Position = 0
+    end: Position = LAST_BYTE
+    process: Owner = 0
+    test: bool = False
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
+    cancel: bool = False
+    key: Count = 0
+
+    def released(self) -> "LockRequest":
+        """The request that releases it."""
+        return LockRequest(
+            client=self.client, owner=self.owner, space=self.space, kind=UNLOCKED, begin=self.begin, end=self.end
+        )
+
+
+class LockAnswer(Payload, kw_only=True):
+    """Whether the lock is granted; if not, a lock in its way: kind, begin, end and process.
+
+    What a client holds is lost if the `epoch` changes: the client had not renewed its lease. For a turn to append,
+    `size` is that of the file (only from I/O nodes).
+    """
+
+    granted: bool
+    epoch: int = 0
+    kind: int = UNLOCKED
+    begin: int = 0
+    end: int = 0
+    process: int = 0
+    size: int = 0
+
+
+class LeaseRequest(Payload, kw_only=True):
+    """Renews the lease of a client that holds locks, or ends it: the client has ended."""
+
+    client: Count
+    ended: bool = False
+
+
+class LeaseAnswer(Payload, kw_only=True):
+    """The epoch of the client; 0 if it holds nothing (any more)."""
+
+    epoch: int
+
+
 class FileStatus(Payload, kw_only=True):
     """A file, or a folder: times in ns since 1970, sizes in bytes (only from I/O nodes).
 
@@ -348,6 +415,8 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.GETXATTR: AttributeRequest,
     Kind.SETXATTR: SetAttributeRequest,
     Kind.ALLOCATE: AllocateRequest,
+    Kind.LOCK: LockRequest,
+    Kind.LEASE: LeaseRequest,
     Kind.OPENED: OpenFiles,
     Kind.CLOSED: OpenFiles,
     Kind.RECALLED: NodeList,

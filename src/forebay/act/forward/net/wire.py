@@ -85,6 +85,9 @@ class Kind(IntEnum):
     WATCH = 70  # file: the mount that asks for leases from now on, and has none so far; offset 1 ends that
     RECALL = 71  # file: the mount, NodeList: a server's or an I/O node's message without an answer
     RECALLED = 72  # file: the mount, NodeList
+    LOCK = 57  # file, LockRequest -> LockAnswer
+    LEASE = 58  # LeaseRequest -> LeaseAnswer
+    APPEND = 59  # file, the bytes -> size; only in front of another file system
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended
