@@ -23,6 +23,7 @@ from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
 from forebay.act.forward.data.leases import Conflict, Leases
+from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import MOST_OPEN, Objects
@@ -37,9 +38,12 @@ from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import (
+    LOCK_LEASE,
     AllocateRequest,
     FileStatus,
     NodeList,
+    LeaseRequest,
+    LockRequest,
     OpenFiles,
     Payload,
     read_request,
@@ -78,7 +82,8 @@ class ServerSettings:
 
     The first server also keeps the names; `layout` is the default for new files (None: stripes of 1 MiB on every
     server). A peer has `timeout` seconds to prove itself. A removed file that was open at an I/O node exists for
-    `grace` seconds after the node is lost, so that its clients can continue at another one.
+    `grace` seconds after the node is lost, so that its clients can continue at another one. Without `locks`, programs
+    get ENOLCK; a client loses its locks `lease` seconds after its last renewal.
     """
 
     folder: Path
@@ -86,6 +91,8 @@ class ServerSettings:
     key: bytes
     timeout: float = TIMEOUT
     grace: float = GRACE
+    locks: bool = True
+    lease: float = LOCK_LEASE
     index: int = 0
     servers: int = 1
     most_open: int = MOST_OPEN
@@ -125,6 +132,7 @@ class Server:
                 leases = Leases(holders.former)
                 self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
                 self._names = held.enter_context(closing(self._open_names(settings, leases)))
+            self._locks = held.enter_context(closing(self._open_locks(settings))) if settings.index == 0 else None
             disk = settings.emulation.disk(self._loop) if settings.emulation else None
             self._disk = held.enter_context(closing(disk)) if disk else None
             self._threads = ThreadPoolExecutor(_THREADS, "fsync")
@@ -185,12 +193,15 @@ class Server:
             names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
             handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
             handlers |= {Kind.WATCH: self._watch, Kind.RECALLED: self._end_leases}
+            handlers |= {Kind.LOCK: self._lock, Kind.LEASE: partial(self._answer, self._renew_lease)}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
         if self._recalls is not None:
             self._recalls.lose(connection)
+        if self._locks is not None and not self._closed:
+            self._locks.lose(connection)
         if self._names is not None and not self._closed:
             self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
             del self._holders[connection]
@@ -250,6 +261,30 @@ class Server:
         assert isinstance(request, NodeList)
         self._recalls.give_up(message, request.nodes)
         self._answer(lambda _: None, connection, message)
+
+    # Locks
+
+    def _open_locks(self, settings: ServerSettings) -> LockServer:
+        try:
+            return LockServer(settings.folder, enabled=settings.locks, lease=settings.lease)
+        except OSError as error:
+            raise BadInput(str(settings.folder), f"cannot open the locks: {why(error)}") from None
+
+    def _lock(self, connection: Connection, message: Message) -> None:
+        request = read_request(message.kind, message.payload)
+        assert isinstance(request, LockRequest)
+        assert self._locks is not None
+        reply = partial(self._answer_later, connection, message)
+        self._locks.ask(message.file, request, connection, reply)
+
+    def _answer_later(self, connection: Connection, message: Message, answer: Payload) -> None:
+        self._answer(lambda _: answer, connection, message)
+
+    def _renew_lease(self, message: Message) -> Payload | None:
+        request = read_request(message.kind, message.payload)
+        assert isinstance(request, LeaseRequest)
+        assert self._locks is not None
+        return self._locks.renew(request)
 
     def _allocate(self, message: Message) -> None:
         request = read_request(message.kind, message.payload)

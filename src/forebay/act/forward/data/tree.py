@@ -173,6 +173,13 @@ def write_at(handle: int, data: Bytes, offset: int) -> None:
         done += os.pwrite(handle, memoryview(data)[done:], offset + done)
 
 
+def append(handle: int, data: Bytes) -> None:
+    """Write all of it at the end of the file, in one piece."""
+    done = os.pwritev(handle, [data], 0, os.RWF_APPEND)
+    if done < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def sync_all(descriptors: list[int]) -> None:
     """Flush these files and folders to disk, and close all descriptors; raises the first OSError."""
     failure = None

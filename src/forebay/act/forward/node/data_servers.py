@@ -214,6 +214,16 @@ class DataServers(Backend):
             servers.update(servers_of(await self._layout_of(message), self.count))
         await _gather(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
+    async def do_lock(self, message: Message, request: payloads.LockRequest) -> Answer:
+        reply = await self._ask_names(message)
+        if request.space != payloads.APPEND or request.kind == payloads.UNLOCKED:
+            return Answer(bytes(reply.payload))
+        answer = unpack_as(payloads.LockAnswer, reply.payload)
+        if answer.granted:
+            layout = await self._layout_of(message)
+            answer.size = (await self._measure(message.file, layout, message.session)).size
+        return Answer(pack(answer))
+
     async def do_unlink(self, message: Message, _: Payload) -> None:
         self._remove_all(await self._ask_names(message))
 

@@ -15,9 +15,11 @@ from forebay.act.forward.net.admission import TIMEOUT, Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import CloseReason, Connection
-from forebay.act.forward.net.payloads import JobPart
+from forebay.act.forward.net.payloads import LOCK_LEASE, JobPart, LeaseRequest
+from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile
+from forebay.act.forward.node.end_watch import EndWatch
 from forebay.act.forward.node.job_accounting import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.decide.order.queue import arrive, complete, depth, drop, follower, new_queue, take
@@ -26,6 +28,7 @@ from forebay.model.observation import Observation
 from forebay.profile.request_watch import end_period, finish, forget, new_watch, observe
 
 _TICK = 0.25
+_MOST_HOLDERS = 4096
 _STALL = 30.0
 """Seconds after which a node drops a client that does not read its answers, or stops within a message."""
 
@@ -81,6 +84,9 @@ class IoNode:
         self._numbers = list(range(settings.files - 1, -1, -1))
         self.admitted = 0
         self.waits: set[Session] = set()
+        self.unfinished: set[Session] = set()
+        """Lost ones with requests that servers still carry out."""
+        self._holders: dict[int, EndWatch] = {}  # processes that hold locks
         self._listeners: list[Listener] = []
         self._ticker: asyncio.Task[None] | None = None
 
@@ -113,6 +119,8 @@ class IoNode:
                     await asyncio.sleep(0.01)
         for session in tuple(self.sessions):
             session.close(CloseReason.SHUTDOWN, "the I/O node is shutting down")
+        for watch in self._holders.values():
+            watch.close()
         await asyncio.sleep(0)
         if self._ticker is not None:
             self._ticker.cancel()
@@ -160,6 +168,23 @@ class IoNode:
             self.backend.close_file(closed)
             forget(self.watch, closed.number)
             self._numbers.append(closed.number)
+
+    def watch_holder(self, client: int, process: int) -> None:
+        """Return the locks of a client once the process ends that has connected here; by TCP, its lease ends."""
+        if client in self._holders or not process or len(self._holders) >= _MOST_HOLDERS:
+            return
+        with suppress(OSError):
+            self._holders[client] = EndWatch(self._loop, process, lambda: self._return_locks(client, process))
+
+    async def _return_locks(self, client: int, process: int) -> None:
+        """End a client's lease, when nothing that it has sent can change a file any more."""
+        del self._holders[client]
+        request = LeaseRequest(client=client, ended=True)
+        with suppress(OSError, BadMessage):  # the lease ends by itself
+            async with asyncio.timeout(LOCK_LEASE):
+                while any(each.process_number == process for each in (*self.sessions, *self.unfinished)):
+                    await asyncio.sleep(0.01)
+                await self.backend.answer(Message(Kind.LEASE, payload=pack(request)), request)
 
     def remove_session(self, session: Session, reason: CloseReason) -> None:
         """Forget a client that has left, and record its job if it was the last of its processes."""

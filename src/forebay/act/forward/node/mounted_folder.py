@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 from forebay.act.forward.data import system_calls
 from forebay.act.forward.data.paths import clean_path
 from forebay.act.forward.data.permissions import without_set_ids
-from forebay.act.forward.data.tree import Parent, Tree, list_page, read_at, write_at
+from forebay.act.forward.data.tree import Parent, Tree, append, list_page, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import ROOT, Caller, ListPage, layout_fields, space_of
@@ -431,6 +431,9 @@ class MountedFolder(Backend):
     async def do_allocate(self, message: Message, request: payloads.AllocateRequest) -> None:
         handle = self._open_here(message.file).handle
         await self._in_thread(system_calls.allocate, handle, request.mode, request.offset, request.length)
+
+    async def do_append(self, message: Message, _: None) -> None:
+        await self._in_thread(append, self._open_here(message.file).handle, message.payload)
 
     async def do_truncate(self, message: Message, _: None) -> None:
         handle = self._open_here(message.file).handle

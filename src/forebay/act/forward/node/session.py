@@ -47,8 +47,9 @@ _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
 _INTERNAL = {Kind.OPENED, Kind.CLOSED}
-_QUERIES = {*payloads.REQUESTS, Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.WATCH} - _INTERNAL
-_CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE)
+_PLAIN = {Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.WATCH, Kind.APPEND}
+_QUERIES = {*payloads.REQUESTS, *_PLAIN} - _INTERNAL
+_CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE, Kind.APPEND)
 _ABOUT_LEASES = (Kind.WATCH, Kind.RECALLED)
 _READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
 _ZEROS = memoryview(bytes(1 << 20))
@@ -67,6 +68,8 @@ class Session:
         # Clients that speak for all users have checked themselves what each may do with an open file.
         self._writable: dict[int, NodeFile] = self._readable if self._speaks_for_all else {}
         self._requests: set[Request] = set()
+        other_end = connection.process_at_other_end()
+        self.process_number = other_end.number if other_end is not None else 0
         self._held = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused = self._ending = False
@@ -222,6 +225,8 @@ class Session:
             request.release_parts()
         request.message.release()
         self._requests.discard(request)
+        if self.gone and not self._requests:
+            node.unfinished.discard(self)
         self._held -= size
         node.admitted -= size
         finish(self._watch, now)
@@ -275,6 +280,10 @@ class Session:
             if message.kind == Kind.WATCH:
                 self._node.watchers.add(message.file, self)  # a recall may follow the answer at once
                 self._watches = True
+        if isinstance(request, payloads.LockRequest):
+            if message.file not in self._readable and message.file not in self._writable:
+                raise OSError(errno.ESTALE, "the file is not open at this I/O node; open it again")
+            self._node.watch_holder(request.client, self.process_number)
         if message.kind in _CHANGES and not self._speaks_for_all and message.file not in self._writable:
             raise OSError(errno.EBADF, "the file is not open to write")
         answer = await self._node.backend.answer(message, request)
@@ -319,6 +328,8 @@ class Session:
 
     def _lose(self, _connection: Connection, closed: Closed) -> None:
         self.gone = True
+        if self._requests:
+            self._node.unfinished.add(self)
         for request in tuple(self._requests):
             self._node.dispatch.withdraw(request, errno.EIO, "the client has disconnected")
         for file in {*self._readable, *self._writable}:
