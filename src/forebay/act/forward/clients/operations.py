@@ -259,6 +259,19 @@ class Operations:
         """Put all names on the disk of the server that keeps them."""
         await self._ask(Kind.FSYNC, file=ROOT)
 
+    async def append_at_end(self, handle: Handle, data: Buffer) -> None:
+        """Append to a file of another file system, which knows its end (after a lost answer, perhaps twice)."""
+        await self._ask(Kind.APPEND, handle, payload=memoryview(data).cast("B"))
+
+    async def lock(self, handle: Handle, request: payloads.LockRequest) -> payloads.LockAnswer:
+        """Get or release an advisory lock, or a turn to append; see `LockRequest`."""
+        return _read(payloads.LockAnswer, await self._ask(Kind.LOCK, handle, content=request))
+
+    async def renew_lease(self, client: int, *, ended: bool = False) -> int:
+        """Renew the lease of a client's locks; return its epoch, or 0 if it holds nothing."""
+        content = payloads.LeaseRequest(client=client, ended=ended)
+        return _read(payloads.LeaseAnswer, await self._ask(Kind.LEASE, content=content)).epoch
+
     # Open files, or paths
 
     async def stat(self, where: Where | Handle, *, caller: Caller | None = None) -> payloads.FileStatus:
@@ -451,6 +464,8 @@ class OpenFile(Generic[C]):
     fsync = _of_file(Operations.fsync)
     truncate = _of_file(Operations.truncate)
     allocate = _of_file(Operations.allocate)
+    append_at_end = _of_file(Operations.append_at_end)
+    lock = _of_file(Operations.lock)
     stat = _of_file(Operations.stat)
     set_attributes = _of_file(Operations.set_attributes)
     chmod = _of_file(Operations.chmod)

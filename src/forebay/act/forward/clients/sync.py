@@ -11,7 +11,9 @@ operations.py). It raises an error only after `patience` seconds without success
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import socket
 import struct
 import threading
@@ -21,19 +23,23 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, wraps
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Concatenate
 
+from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
+from forebay.act.forward.clients.lock_keeper import LockKeeper
 from forebay.act.forward.clients.operations import Async, Handle, OpenFile, Operations, P, Request, T, Where
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key
-from forebay.act.forward.net.payloads import Caller, FileStatus
+from forebay.act.forward.net.payloads import APPEND, EXCLUSIVE, Caller, FileStatus, LockRequest
 from forebay.act.forward.net.wire import HEADER, LONGEST, MAGIC, VERSION, BadMessage, Bytes, Flag, Message
 from forebay.model.layout import Layout
 
 _CHUNK = 8192
+_TURN = 5.0
+"""Seconds for which a request waits at the server for a turn to append."""
 
 
 def connect(nodes: Sequence[str], key: str | Path, **options: Any) -> Client:
@@ -75,7 +81,12 @@ class Client(AbstractContextManager["Client"]):
         closes_later: bool = False,
     ) -> None:
         self._patience, self._connections, self._closes_later = patience, connections, closes_later
-        self._new_socket = partial(NodeSocket, nodes, key, who or identify(), timeout=timeout, checked=checked)
+        who = who or identify()
+        self._new_socket = partial(NodeSocket, nodes, key, who, timeout=timeout, checked=checked)
+        self.asynchronous = partial(
+            AsyncClient, nodes, key, who=who, patience=patience, timeout=timeout, checked=checked
+        )
+        """Creates a client of the same I/O nodes for a loop."""
         self._users: Counter[int] = Counter()  # of each open file
         self._lock = threading.Lock()
         self._closed = False
@@ -131,9 +142,51 @@ class Client(AbstractContextManager["Client"]):
         with self.open(path, os.O_WRONLY) as file:
             file.truncate(size)
 
+    def append(self, file: File, data: Bytes) -> int:
+        """Write `data` at the end of a file, whoever else appends to it at the same time; return its place.
+
+        Each client that appends takes its turn.
+        """
+        keeper, turn = self.locks, LockRequest(client=self.locks.client, space=APPEND, kind=EXCLUSIVE)
+        turn.owner, turn.wait = secrets.randbits(63), _TURN
+        token = file.id, APPEND, turn.owner
+        keeper.hold(token)
+        try:
+            place = self._take_turn(file, turn)
+            keeper.check()
+            if not keeper.holds(token):
+                raise OSError(errno.EIO, "the turn to append was lost")
+            file.pwrite(data, place)
+            return place
+        finally:
+            self.release_lock(file, turn)
+            keeper.drop(token)
+
+    def _take_turn(self, file: File, turn: LockRequest) -> int:
+        until = monotonic() + self._patience
+        while True:
+            asked = monotonic()
+            answer = file.lock(turn)
+            self.locks.note(answer.epoch, asked)
+            if answer.granted:
+                return answer.size
+            if asked > until:
+                raise OSError(errno.EIO, f"another client has appended for {self._patience:g} s")
+
+    def release_lock(self, file: File, held: LockRequest) -> None:
+        """Release a lock; if the server is away, as soon as it is back."""
+        request = held.released()
+        try:
+            file.lock(request)
+        except OSError as error:
+            if error.errno == errno.ESTALE:  # nobody can ask for the file any more
+                return
+            self.locks.release_later(lambda: self._run(Operations.lock, file.handle, request))
+
     def close(self) -> None:
         """Close all connections; requests in progress in other threads fail."""
         self._closed = True
+        self._lease_socket.interrupt()
         for sock in self._sockets:
             sock.interrupt()
             if self._pop(sock):  # else the thread that uses it closes it
@@ -147,6 +200,11 @@ class Client(AbstractContextManager["Client"]):
         self._sockets = [self._new_socket() for _ in range(self._connections)]
         self._idle = self._sockets.copy()
         self._returned, self._waiting = threading.Condition(), 0
+        self._lease_socket = self._new_socket()  # a lease must not end because all connections are in use
+        self.locks = LockKeeper(self._renew_lease)
+
+    def _renew_lease(self, client: int) -> int:
+        return _complete(Operations(self._lease_socket, self._patience).renew_lease(client))
 
     def _run(self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs) -> T:
         """Carry out an operation on one connection."""
@@ -157,11 +215,7 @@ class Client(AbstractContextManager["Client"]):
                 sock.close()
         sock = self._take()
         try:
-            operation(Operations(sock, self._patience), *args, **options).send(None)
-            raise RuntimeError("an operation over a blocking channel must not wait")
-        except StopIteration as end:
-            result: T = end.value
-            return result
+            return _complete(operation(Operations(sock, self._patience), *args, **options))
         finally:
             self._put_back(sock)
 
@@ -223,7 +277,21 @@ class Client(AbstractContextManager["Client"]):
                     self._put_back(sock)
 
 
+def _complete(work: Async[T]) -> T:
+    """Run an operation over a blocking channel, which never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("an operation over a blocking channel must not wait")
+
+
 class File(OpenFile[Client], AbstractContextManager["File"]):
+    def append(self, data: Bytes) -> int:
+        """Write `data` at the end of the file; see `Client.append`."""
+        return self._client.append(self, data)
+
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         if self._end() and not self._client._closed:
