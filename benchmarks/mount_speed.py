@@ -42,6 +42,8 @@ GOAL = 400e6
 class Passthrough:
     """A folder as it is; only what fio needs. The kernel's inode numbers stand for paths."""
 
+    shares_locks = False
+
     def __init__(self, root: Path) -> None:
         self._paths = {1: root}
 
@@ -90,7 +92,7 @@ class Passthrough:
     def sync(self, handle: int) -> None:
         os.fsync(handle)
 
-    def release(self, handle: int) -> None:
+    def release(self, handle: int, flock_owner: int | None) -> None:  # noqa: ARG002
         os.close(handle)
 
     def readdir(self, user: User, node: int) -> Sequence[tuple[bytes, int, int]]:  # noqa: ARG002

@@ -6,10 +6,12 @@ The kernel writes numbers in the machine's byte order; `linux/fuse.h` has the st
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from struct import Struct
@@ -37,6 +39,9 @@ _INIT_ANSWER = Struct("=IIIIHHIIHHI28x")
 _STATFS = Struct("=QQQQQIIII24x")
 _ENTRY = Struct("=QQII")
 _ALLOCATE = Struct("=QQQII")
+_RELEASE = Struct("=QIIQ")  # also a flush: handle, flags of open, what to release, owner of locks
+_LOCK_HEAD = Struct("=QQ")  # handle, owner
+_LOCK = Struct("=QQII")  # first and last byte, kind, process
 _U32, _U32x2, _U32x4, _U64, _U64x2 = Struct("=I"), Struct("=II"), Struct("=IIII"), Struct("=Q"), Struct("=QQ")
 _RENAME2 = Struct("=QII")
 _INVALIDATE = Struct("=Qqq")  # node, offset (-1: attributes only), length
@@ -50,11 +55,14 @@ which may wait for this mount."""
 _ASYNC_READ, _ATOMIC_TRUNCATE, _BIG_WRITES, _PARALLEL_FOLDERS = 1 << 0, 1 << 3, 1 << 5, 1 << 18
 _MAX_PAGES, _CLEARS_SET_IDS, _MORE_FLAGS = 1 << 22, 1 << 28, 1 << 30
 _WISHES = _ASYNC_READ | _ATOMIC_TRUNCATE | _BIG_WRITES | _PARALLEL_FOLDERS | _MAX_PAGES | _CLEARS_SET_IDS | _MORE_FLAGS
+_POSIX_LOCKS, _FLOCKS = 1 << 1, 1 << 10
 _MAPS_DIRECT = 1 << 4
 """Shared mappings, though programs read and write past the page cache; a flag of the second word, from Linux 6.6 on."""
 _DIRECT = 1
 """The kernel passes whole requests on, and caches no bytes that other mounts can change."""
-_CLEAR_ON_WRITE = 1 << 2
+_FROM_CACHE, _CLEAR_ON_WRITE = 1 << 0, 1 << 2
+_IS_FLOCK, _RELEASE_FLOCK = 1 << 0, 1 << 1
+_MOST_INTERRUPTED = 64
 _MODE, _UID, _GID, _SIZE, _ATIME, _MTIME, _HANDLE, _ATIME_NOW, _MTIME_NOW, _CLEAR = (
     1 << bit for bit in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)
 )
@@ -117,8 +125,23 @@ class Change(NamedTuple):
     handle: int | None = None
 
 
+class FileLock(NamedTuple):
+    """An advisory lock on the bytes from `begin` to `end`, both included, as data/locks.py has them."""
+
+    flock: bool
+    owner: int
+    kind: int
+    begin: int
+    end: int
+    process: int
+
+
 class FileSystem(Protocol):
     """A file system that can be mounted. Nodes are inode numbers, of which 1 is the root. Errors are OSErrors."""
+
+    @property
+    def shares_locks(self) -> bool:
+        """Whether locks are to be asked of it; otherwise, the kernel keeps them for this mount alone."""
 
     def lookup(self, user: User, folder: int, name: bytes) -> Attributes: ...
     def forget(self, node: int, lookups: int) -> None: ...
@@ -136,9 +159,28 @@ class FileSystem(Protocol):
     def create(self, user: User, folder: int, name: bytes, flags: int, mode: int) -> tuple[Attributes, int]: ...
     def read(self, handle: int, room: memoryview, offset: int) -> int: ...
     def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int: ...
+    def append(self, node: int, handle: int, data: memoryview, clear: bool) -> int: ...
     def allocate(self, handle: int, offset: int, length: int, mode: int) -> None: ...
     def sync(self, handle: int) -> None: ...
-    def release(self, handle: int) -> None: ...
+    def flush(self, handle: int, owner: int) -> None:
+        """A descriptor of an open file is closed: release the POSIX locks of its process."""
+
+    def release(self, handle: int, flock_owner: int | None) -> None:
+        """No descriptor of an open file is left; release its `flock`, if it has an owner."""
+
+    def find_lock(self, handle: int, wanted: FileLock) -> FileLock | None:
+        """A lock of somebody else that is in the way."""
+
+    def set_lock(self, handle: int, wanted: FileLock) -> bool:
+        """Get or release a lock; return False if another one is in the way."""
+
+    def wait_for_lock(self, handle: int, wanted: FileLock, number: int, done: Callable[[int], None]) -> None:
+        """Get a lock later, in another thread, and call `done` with 0 or an errno."""
+
+    def interrupt(self, number: int) -> bool:
+        """End the wait for a lock that has this number; return whether there is one."""
+        ...
+
     def readdir(self, user: User, node: int) -> Sequence[tuple[bytes, int, int]]: ...
     def sync_folder(self, node: int) -> None: ...
     def getxattr(self, user: User, node: int, name: bytes) -> bytes: ...
@@ -149,11 +191,12 @@ class FileSystem(Protocol):
 
 
 class _Call(NamedTuple):
-    """A request; `body` is what follows its header."""
+    """A request; `body` is what follows its header, `number` that of its answer."""
 
     user: User
     node: int
     body: memoryview
+    number: int
 
 
 class _Status(NamedTuple):
@@ -183,13 +226,15 @@ class Kernel:
         self._cache, self._drops_names = cache, False
         self._folders: dict[int, tuple[int, list[tuple[bytes, int, int]]]] = {}  # by handle: node, and what it lists
         self._next_folder = 0
+        self._interrupted: deque[int] = deque(maxlen=_MOST_INTERRUPTED)
         self._operations: dict[int, Callable[[_Call], _Answer]] = {
             1: self._lookup, 2: self._forget, 3: self._getattr, 4: self._setattr, 5: self._readlink,
             6: self._symlink, 8: self._mknod, 9: self._mkdir, 10: self._unlink, 11: self._rmdir, 12: self._rename,
             13: self._link, 14: self._open, 16: self._write, 17: self._statfs, 18: self._release, 20: self._fsync,
-            21: self._setxattr, 22: self._getxattr, 23: self._listxattr, 24: self._removexattr, 26: self._init,
-            27: self._opendir, 28: self._readdir, 29: self._releasedir, 30: self._fsyncdir, 35: self._create,
-            36: _ignore, 38: self._destroy, 42: self._forget_several, 43: self._fallocate, 45: self._rename2,
+            21: self._setxattr, 22: self._getxattr, 23: self._listxattr, 24: self._removexattr, 25: self._flush,
+            26: self._init, 27: self._opendir, 28: self._readdir, 29: self._releasedir, 30: self._fsyncdir,
+            31: self._getlk, 32: self._setlk, 33: self._setlkw, 35: self._create, 36: self._interrupt,
+            38: self._destroy, 42: self._forget_several, 43: self._fallocate, 45: self._rename2,
         }  # fmt: skip
 
     def answer(self, request: memoryview, room: memoryview) -> None:
@@ -210,7 +255,7 @@ class Kernel:
                 self._send((_ANSWER.pack(_ANSWER.size, -errno.ENOSYS, number),))
                 return
             user = User(_NOBODY if uid == _UNKNOWN else uid, _NOBODY if gid == _UNKNOWN else gid, pid)
-            content = carry_out(_Call(user, node, body))
+            content = carry_out(_Call(user, node, body, number))
         except OSError as error:
             self._send((_ANSWER.pack(_ANSWER.size, -(error.errno or errno.EIO), number),))
             return
@@ -249,11 +294,12 @@ class Kernel:
         if (major, minor) < (_MAJOR, _OLDEST):
             raise OSError(errno.EPROTO, f"the kernel's FUSE is too old: {major}.{minor}")
         more = _U32.unpack_from(call.body, _INIT.size)[0] & _MAPS_DIRECT if flags & _MORE_FLAGS else 0
+        wishes = _WISHES | (_POSIX_LOCKS | _FLOCKS if self._files.shares_locks else 0)
         pages = LONGEST // BLOCK
         self._drops_names = (major, minor) >= (_MAJOR, _CAN_DROP_NAMES)
         self._ready()
         return _INIT_ANSWER.pack(
-            _MAJOR, min(minor, _MINOR), readahead, flags & _WISHES, 64, 48, LONGEST, 1, pages, 0, more
+            _MAJOR, min(minor, _MINOR), readahead, flags & wishes, 64, 48, LONGEST, 1, pages, 0, more
         )
 
     def _destroy(self, _: _Call) -> _Answer:
@@ -378,9 +424,11 @@ class Kernel:
         return self._entry(attributes, call, name, _OPENED.pack(handle, _DIRECT, 0))
 
     def _write(self, call: _Call) -> _Answer:
-        handle, offset, size, flags, *_ = _TRANSFER.unpack_from(call.body)
-        data = call.body[_TRANSFER.size :][:size]
-        return _U32x2.pack(self._files.write(call.node, handle, data, offset, bool(flags & _CLEAR_ON_WRITE)), 0)
+        handle, offset, size, flags, _, opened, _ = _TRANSFER.unpack_from(call.body)
+        data, clear = call.body[_TRANSFER.size :][:size], bool(flags & _CLEAR_ON_WRITE)
+        if opened & os.O_APPEND and not flags & _FROM_CACHE:  # the kernel's offset is the end that it knows
+            return _U32x2.pack(self._files.append(call.node, handle, data, clear), 0)
+        return _U32x2.pack(self._files.write(call.node, handle, data, offset, clear), 0)
 
     def _fallocate(self, call: _Call) -> _Answer:
         handle, offset, length, mode, _ = _ALLOCATE.unpack_from(call.body)
@@ -391,9 +439,50 @@ class Kernel:
         self._files.sync(*_U64.unpack_from(call.body))
         return b""
 
-    def _release(self, call: _Call) -> _Answer:
-        self._files.release(*_U64.unpack_from(call.body))
+    def _flush(self, call: _Call) -> _Answer:
+        handle, _, _, owner = _RELEASE.unpack_from(call.body)
+        self._files.flush(handle, owner)
         return b""
+
+    def _release(self, call: _Call) -> _Answer:
+        handle, _, what, owner = _RELEASE.unpack_from(call.body)
+        self._files.release(handle, owner if what & _RELEASE_FLOCK else None)
+        return b""
+
+    # Locks
+
+    def _getlk(self, call: _Call) -> _Answer:
+        handle, wanted = _read_lock(call.body)
+        held = self._files.find_lock(handle, wanted)
+        if held is None:
+            return _LOCK.pack(wanted.begin, wanted.end, fcntl.F_UNLCK, 0)
+        return _LOCK.pack(held.begin, held.end, held.kind, held.process)
+
+    def _setlk(self, call: _Call) -> _Answer:
+        if not self._files.set_lock(*_read_lock(call.body)):
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return b""
+
+    def _setlkw(self, call: _Call) -> _Answer:
+        """Wait for the lock in another thread: the one that releases it may need this thread."""
+        handle, wanted = _read_lock(call.body)
+        if self._files.set_lock(handle, wanted):
+            return b""
+
+        def answer(status: int) -> None:
+            with suppress(FileNotFoundError):  # the program gave up
+                self._send((_ANSWER.pack(_ANSWER.size, -status, call.number),))
+
+        self._files.wait_for_lock(handle, wanted, call.number, answer)
+        if call.number in self._interrupted:
+            self._files.interrupt(call.number)
+        return None
+
+    def _interrupt(self, call: _Call) -> None:
+        """A program no longer waits for a request. All but locks are answered soon all the same."""
+        (number,) = _U64.unpack_from(call.body)
+        self._interrupted.append(number)
+        self._files.interrupt(number)
 
     # Open folders
 
@@ -458,8 +547,12 @@ class Kernel:
 _READ = 15
 
 
-def _ignore(_: _Call) -> None:
-    """A program no longer waits for a request; its answer comes all the same."""
+def _read_lock(body: memoryview) -> tuple[int, FileLock]:
+    """The handle of a request for a lock, and the lock; the kinds are numbered as in data/locks.py."""
+    handle, owner = _LOCK_HEAD.unpack_from(body)
+    begin, end, kind, process = _LOCK.unpack_from(body, _LOCK_HEAD.size)
+    flags, _ = _U32x2.unpack_from(body, _LOCK_HEAD.size + _LOCK.size)
+    return handle, FileLock(bool(flags & _IS_FLOCK), owner, kind, begin, end, process)
 
 
 def _name(body: memoryview) -> bytes:

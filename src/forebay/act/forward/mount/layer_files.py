@@ -23,7 +23,8 @@ from typing import TypeVar
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
 from forebay.act.forward.clients.operations import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
-from forebay.act.forward.mount.kernel import Attributes, Change, NameAbsent, User
+from forebay.act.forward.mount.kernel import Attributes, Change, FileLock, NameAbsent, User
+from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
 from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, Space
 
@@ -59,6 +60,14 @@ class LayerFiles:
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
         self._paths: _Paths | None = _Paths() if client.stat("/").by_path else None
+        self._locks = LayerLocks(client)
+        self._with_lost_locks: set[int] = set()  # handles
+        client.locks.on_loss = self._note_lost_locks
+
+    @property
+    def shares_locks(self) -> bool:
+        """In front of another file system, locks hold among the processes of one mount."""
+        return self._paths is None
 
     # Names
 
@@ -234,7 +243,8 @@ class LayerFiles:
         return self._add(node, file)
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
-        node, file = self._files[handle]
+        file = self._file(handle)
+        node = self._files[handle][0]
         known = self.cache.data(node)
         if known is not None:
             part = known[offset : offset + len(room)]
@@ -247,12 +257,10 @@ class LayerFiles:
         return count
 
     def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int:
-        file = self._files[handle][1]
+        file = self._file(handle)
         writing, status = self.cache.begin_write(node), None
         try:
-            if clear and node in self._with_set_ids:
-                changed = self._client.set_attributes(self._where(node), AttributesRequest(clear=True, mtime_now=True))
-                self._note_set_ids(node, changed.mode)
+            if self._clear_set_ids(node, clear):
                 writing = writing._replace(attributes=None)
             if writing.attributes is None:
                 return file.pwrite(data, offset)
@@ -261,21 +269,43 @@ class LayerFiles:
         finally:
             self.cache.end_write(node, writing, data, offset, status)
 
+    def append(self, node: int, handle: int, data: memoryview, clear: bool) -> int:
+        """Write at the end of the file, wherever it is when other mounts append to it."""
+        file = self._file(handle)
+        writing = self.cache.begin_write(node)
+        try:
+            self._clear_set_ids(node, clear)
+            if self._paths is None:
+                file.append(data)
+            else:
+                file.append_at_end(data)
+            return len(data)
+        finally:
+            self.cache.end_write(node, writing, data, 0, None)
+
     def allocate(self, handle: int, offset: int, length: int, mode: int) -> None:
-        node, file = self._files[handle]
+        file = self._file(handle)
         try:
             file.allocate(offset, length, mode)
         finally:
-            self.cache.change(node)
+            self.cache.change(self._files[handle][0])
 
     def sync(self, handle: int) -> None:
-        self._files[handle][1].fsync()
+        self._file(handle).fsync()
 
     def sync_folder(self, node: int) -> None:  # noqa: ARG002  (the server syncs all names at once)
         self._client.sync_names()
 
-    def release(self, handle: int) -> None:
-        node, file = self._files.pop(handle)
+    def flush(self, handle: int, owner: int) -> None:
+        if self._paths is None:
+            self._locks.close(self._files[handle][1], owner, flock=False)
+
+    def release(self, handle: int, flock_owner: int | None = None) -> None:
+        node, file = self._files[handle]
+        if flock_owner is not None:
+            self._locks.close(file, flock_owner, flock=True)
+        del self._files[handle]
+        self._with_lost_locks.discard(handle)
         if self._open.get(node) is file:
             del self._open[node]
         self._users[node] -= 1
@@ -286,6 +316,24 @@ class LayerFiles:
             if known is not None:
                 known.close()
         file.close()
+
+    # Locks
+
+    def find_lock(self, handle: int, wanted: FileLock) -> FileLock | None:
+        return self._locks.find(self._file(handle), wanted)
+
+    def set_lock(self, handle: int, wanted: FileLock) -> bool:
+        return self._locks.set(self._file(handle), wanted)
+
+    def wait_for_lock(self, handle: int, wanted: FileLock, number: int, done: Callable[[int], None]) -> None:
+        self._locks.wait(self._file(handle), wanted, number, done)
+
+    def interrupt(self, number: int) -> bool:
+        return self._locks.interrupt(number)
+
+    def _note_lost_locks(self, files: set[int]) -> None:
+        """Programs may believe that they still have locks on these files: fail what they do until they close them."""
+        self._with_lost_locks.update(handle for handle, (_, file) in list(self._files.items()) if file.id in files)
 
     # Leases
 
@@ -344,10 +392,25 @@ class LayerFiles:
             raise refusal
         return work(Caller(user.uid, user.gid, groups))
 
+    def _file(self, handle: int) -> File:
+        """An open file, unless the locks on it have been lost."""
+        self._client.locks.check()
+        if self._with_lost_locks and handle in self._with_lost_locks:
+            raise OSError(errno.EIO, "the locks on this file were lost; open it again")
+        return self._files[handle][1]
+
+    def _clear_set_ids(self, node: int, clear: bool) -> bool:
+        """Clear set-id bits before a write, if the kernel asks for it; return whether there were any."""
+        if not clear or node not in self._with_set_ids:
+            return False
+        changed = self._client.set_attributes(self._where(node), AttributesRequest(clear=True, mtime_now=True))
+        self._note_set_ids(node, changed.mode)
+        return True
+
     def _truncate(self, user: User, node: int, size: int, change: Change) -> None:
         known = self._files.get(change.handle or 0)
         if known is not None:
-            known[1].truncate(size, clear=change.clear)
+            self._file(change.handle or 0).truncate(size, clear=change.clear)
             return
         where = self._place(node)
         with self._as(user, lambda caller: self._client.open_status(where, os.O_WRONLY, caller=caller))[0] as file:
