@@ -85,7 +85,8 @@ def main(argv: list[str]) -> int:
             loop.call_soon_threadsafe(end.set)
 
         def report_ready() -> None:
-            print("mount ready", flush=True)
+            sys.stdout.write("mount ready\n")  # in one piece: its reader leaves after the first
+            sys.stdout.flush()
             threading.Thread(target=watch, name="watch", daemon=True).start()
 
         await Layer(describe_layer(mount, record), say).run(end, report_ready)
