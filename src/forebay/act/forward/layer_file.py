@@ -49,6 +49,8 @@ class _Layer(Table):
     """Memory of each I/O node for requests."""
     emulate: float | None = None
     """Make servers answer as slowly as the modelled ones, times this factor. [default: at once]"""
+    locks: bool = True
+    """Grant locks to programs; otherwise they get ENOLCK."""
     db: str | None = None
     """The history that records what jobs did. [default: none]"""
 
@@ -192,6 +194,7 @@ def _servers(path: Path, file: _File, folder: Path, key: Path) -> tuple[Part, ..
         lambda: Layout(count=layer.stripes or count, size=int(layer.stripe_size), start=ANY),
     )
     shared = {"key": key, "of": count, "stripes": layout.count, "stripe_size": layout.size, "emulate": layer.emulate}
+    shared["no_locks"] = not layer.locks
     return tuple(
         Part(
             name=f"server[{i}]",

@@ -50,6 +50,9 @@ def server(
     stripes: Stripes = None,
     stripe_size: StripeSize = "1 MiB",
     user: Annotated[str | None, typer.Option(help="Run as UID:GID; only root can [default: as it is started].")] = None,
+    locks: Annotated[
+        bool, typer.Option(help="Grant locks; without them, programs get ENOLCK. Only server 0 keeps them.")
+    ] = True,
     emulate: Annotated[float | None, typer.Option(help="Emulate the modelled server, this many times slower.")] = None,
     metrics: Metrics = None,
     json: Json = False,
@@ -71,6 +74,7 @@ def server(
         index=index,
         servers=of,
         layout=layout(stripes or of, stripe_size),
+        locks=locks,
         emulation=emulation,
     )
     if user is not None:
