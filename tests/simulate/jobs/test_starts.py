@@ -67,3 +67,12 @@ def read_kth(file: Path) -> Jobs:
         rows[name] = table[:, column]
     rows["bytes"] = table[:, 2] * table[:, 5]
     return jobs_of(rows)
+
+
+@pytest.mark.parametrize("schedule", ["conservative-bb", "plan", "slurm", "sjf-bb"])
+def test_queues_of_any_length_are_scheduled(schedule: str) -> None:
+    rows = np.zeros(1100, JOB)
+    rows["nodes"], rows["walltime"], rows["runtime"], rows["bytes"] = 1, 10, 10, 1
+    rows["nodes"][0] = NODES
+    outcome = run(jobs_of(rows), schedule)
+    assert outcome.ends.max() == 10 * (1 + -(-1099 // NODES))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from forebay.decide.schedule.profile import Profile, add, earliest_free, earliest_start, fits, project_ends, reserve
-from forebay.decide.schedule.view import nothing_starts, soonest_start, start_at
+from forebay.decide.schedule.view import Starts, View, nothing_starts, soonest_start, start_at
 from forebay.model.kernels import Array, hot_kernel
 
 NOTHING, NODES, NODES_AND_BYTES = 0, 1, 2
@@ -84,6 +84,17 @@ def plan_holders(view: Array, profile: Array, starts: Array, order: Array) -> No
         job = view.jobs[np.uint64(row)]
         if job.held:
             plan_start(profile, starts, row, job, soonest_start(view, job))
+
+
+@hot_kernel
+def start_where_possible(view: View, profile: Profile, starts: Starts, behind: int) -> None:
+    """Start the jobs from place `behind` of the queue on that fit without delay for others."""
+    for row in view.queue[behind:]:
+        job = view.jobs[np.uint64(row)]
+        soonest = soonest_start(view, job)
+        if not job.held and fits(profile, job, soonest, job.walltime):
+            reserve(profile, job, soonest, job.walltime)
+            start_at(starts, row, soonest)
 
 
 @hot_kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forebay.decide.schedule.backfill import plan_holders
+from forebay.decide.schedule.backfill import plan_holders, start_where_possible
 from forebay.decide.schedule.memory import DEPTH
 from forebay.decide.schedule.profile import earliest_start, fits, give_back, project_ends, reserve
 from forebay.decide.schedule.view import soonest_start, start_at
@@ -30,12 +30,7 @@ def conservative_bb(view: Array, memory: Array, starts: Array) -> None:
         reserve(profile, job, times[k], job.walltime)
         start_at(starts, row, times[k])
     _remember(view, memory, times, planned)
-    for row in view.queue[planned:]:
-        job = jobs[np.uint64(row)]
-        soonest = soonest_start(view, job)
-        if not job.held and fits(profile, job, soonest, job.walltime):
-            reserve(profile, job, soonest, job.walltime)
-            start_at(starts, row, soonest)
+    start_where_possible(view, profile, starts, planned)
 
 
 @hot_kernel

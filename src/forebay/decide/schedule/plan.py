@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forebay.decide.schedule.backfill import plan_holders, plan_start
+from forebay.decide.schedule.backfill import plan_holders, plan_start, start_where_possible
 from forebay.decide.schedule.memory import DEPTH
 from forebay.decide.schedule.profile import copy_profile, earliest_start, project_ends, reserve
 from forebay.decide.schedule.view import nothing_starts, soonest_start
@@ -26,9 +26,11 @@ def plan(view: Array, memory: Array, starts: Array) -> None:
     if view.machine[0].holding > 0:
         plan_holders(view, base, starts, view.queue)
     order, best, keys = memory.rows[0], memory.rows[1], memory.reals[0]
-    count = 0  # of jobs to plan
-    for row in view.queue:
-        if not view.jobs[np.uint64(row)].held and count < DEPTH:
+    count, behind = 0, 0  # jobs to plan, and where the others begin
+    while behind < view.queue.size and count < DEPTH:
+        row = view.queue[behind]
+        behind += 1
+        if not view.jobs[np.uint64(row)].held:
             memory.rows[2][count] = row
             count += 1
     jobs_to_plan = memory.rows[2][:count]
@@ -54,6 +56,7 @@ def plan(view: Array, memory: Array, starts: Array) -> None:
         job = view.jobs[np.uint64(row)]
         memory.ids[k] = job.id
         plan_start(base, starts, row, job, soonest_start(view, job))
+    start_where_possible(view, base, starts, behind)
 
 
 @hot_kernel
