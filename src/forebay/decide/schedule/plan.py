@@ -12,7 +12,7 @@ from forebay.model.random_numbers import draw
 ORDERS, LAST = 10, 9  # orders to begin with; the last one is that of the last plan, with new jobs behind it
 SWAPS = 189
 COOLING, SWAPS_PER_STEP = 0.9, 6
-_FLAT = 0.1  # if all orders to begin with cost the same, the first temperature is this share of their cost
+_WARMTH = 0.1  # the first temperature, in the difference of the worst and the best order to begin with
 _FINE = 1 << 30
 
 
@@ -113,7 +113,7 @@ def sort_by(keys: Array, order: Array, count: int) -> None:
 def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst: float) -> None:
     """Swap jobs of the order, and leave the best order seen in `memory.rows[1]`."""
     order, best, chance, count = memory.rows[0], memory.rows[1], memory.chance, jobs_to_plan.size
-    temperature = worst - least if worst > least else _FLAT * least
+    temperature = _WARMTH * (worst - least if worst > least else least)
     present = least
     for swap in range(SWAPS):
         first, second = draw(chance, count), draw(chance, count)
