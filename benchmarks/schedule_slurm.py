@@ -180,18 +180,22 @@ def report(alone: Outcome, steered: Outcome, record: Path) -> None:
     print(f"{len(alone.waits)} and {len(steered.waits)} jobs: mean wait {means[0]:.1f} s alone, {means[1]:.1f} steered")
     print(f"longest wait {longest[0]:.0f} s alone, {longest[1]:.0f} s steered")
     print(f"mean wait x{ratio:.2f}; goal: at most x{GOAL}: {verdict(ratio <= GOAL)}")
-    agreeing, known = count_planned(record)
-    print(f"order: {agreeing} of {known} jobs started as planned ({100 * agreeing / max(known, 1):.0f} %)")
+    agreeing, known, small = count_planned(record)
+    share = f"{100 * agreeing / max(known, 1):.0f} %"
+    print(f"order: {agreeing} of {known} jobs started as planned ({share}); {small} of the others have no burst buffer")
     for name, outcome in (("alone", alone), ("steered", steered)):
         scheduling = f"{outcome.scheduling_seconds:.2f} s of scheduling"
         print(f"slurmctld {name}: {outcome.calls} calls in {outcome.call_seconds:.2f} s, {scheduling}")
 
 
-def count_planned(record: Path) -> tuple[int, int]:
-    """Return how many jobs started when the plan had them first, and how many had been planned."""
+def count_planned(record: Path) -> tuple[int, int, int]:
+    """Return how many jobs started when the plan had them first, how many had been planned, and how many of the others
+    have no burst buffer."""
     lines = [json.loads(line) for line in record.read_text().splitlines()]
-    known = [line["as_planned"] for line in lines if line["event"] == "starts" and line["as_planned"] is not None]
-    return sum(known), len(known)
+    needs = {line["job"]: line["bytes"] for line in lines if line["event"] == "waits"}
+    known = {line["job"]: line["as_planned"] for line in lines if line["event"] == "starts"}
+    known = {job: as_planned for job, as_planned in known.items() if as_planned is not None}
+    return sum(known.values()), len(known), sum(not known[job] and not needs[job] for job in known)
 
 
 def report_kills(slurm: Any, config: Path, wishes: Sequence[Wish], kills: int) -> None:

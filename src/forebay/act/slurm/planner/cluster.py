@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from forebay.act.command import Completed, run_unchecked
+from forebay.act.command import CommandFailed, Completed, run_unchecked
 from forebay.act.slurm.queue import parse_time_limit
 from forebay.model.units import parse_size
 
@@ -120,7 +120,7 @@ class SlurmCommands:
     def _run(self, *argv: str) -> str:
         completed = self._run_unchecked(*argv)
         if completed.code:
-            raise completed.error()
+            raise CommandFailed(f"{argv[0]}: {completed.reason}")
         return completed.out
 
     def _run_unchecked(self, *argv: str, text: str = "") -> Completed:
