@@ -221,14 +221,15 @@ class Names:
         return ForgetList(forget=[(node.id, node.layout_fields) for node in unnamed])
 
     def do_forgotten(self, message: Message, _: None) -> None:
-        self.forget(message.file)
+        self.forget(*payloads.listed_nodes(message))
 
-    def forget(self, file: int) -> None:
-        """Forget a file without a name, now that all servers have removed its objects."""
-        node = self._store.read(file)
-        if node is not None and node.links < 1:
+    def forget(self, *files: int) -> None:
+        """Forget files without a name, now that all servers have removed their objects."""
+        nodes = [node for node in map(self._store.read, files) if node is not None and node.links < 1]
+        if nodes:
             with self._store:
-                self._store.remove(file)
+                for node in nodes:
+                    self._store.remove(node.id)
 
     # Folders
 

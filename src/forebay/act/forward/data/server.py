@@ -46,6 +46,7 @@ from forebay.act.forward.net.payloads import (
     NodeList,
     OpenFiles,
     Payload,
+    listed_nodes,
     read_request,
     space_of,
 )
@@ -180,7 +181,7 @@ class Server:
         objects = self._objects
         plain: dict[int, Handler] = {
             Kind.TRUNCATE: lambda message: objects.truncate(message.file, message.offset),
-            Kind.FORGET: lambda message: objects.forget(message.file),
+            Kind.FORGET: self._forget,
             Kind.SIZE: lambda message: objects.size(message.file),
             Kind.ALLOCATE: self._allocate,
             Kind.FENCE: self._fence,
@@ -286,6 +287,12 @@ class Server:
         assert self._locks is not None
         return self._locks.renew(request)
 
+    # Removal and space
+
+    def _forget(self, message: Message) -> None:
+        for file in listed_nodes(message):
+            self._objects.forget(file)
+
     def _allocate(self, message: Message) -> None:
         request = read_request(message.kind, message.payload)
         assert isinstance(request, AllocateRequest)
@@ -357,7 +364,7 @@ class Server:
         message.release()
         self.counts["writes"] += 1
         self.counts["bytes_written"] += count
-        status = self._objects.pack_status(message.file) if message.size else b""
+        status = self._objects.pack_status(message.file) if message.size and not message.flags & Flag.SESSIONS else b""
         crc = crc32(status) if message.flags & Flag.CHECKED else 0
         header = answer_header(message, size=count, length=len(status), crc=crc)
         self._send(connection, message, count, [header, status] if status else [header], None)

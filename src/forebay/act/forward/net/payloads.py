@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, unpack_as
+from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, unpack_as
 from forebay.model.layout import Layout
 from forebay.model.observation import Observation
 
@@ -292,7 +292,7 @@ class OpenFiles(Payload, kw_only=True):
 
 
 class NodeList(Payload, kw_only=True):
-    """Files and folders: whose leases end, or which a client closes."""
+    """Files and folders: whose leases end, which a client closes, or whose objects are to be removed."""
 
     nodes: list[int]
 
@@ -431,6 +431,11 @@ def read_request(kind: int, payload: Bytes) -> Payload | None:
     if shape is None:
         return None
     return shape() if shape is PathRequest and not len(payload) else unpack_as(shape, payload)
+
+
+def listed_nodes(message: Message) -> list[int]:
+    """The files that a message is about: those in its payload, or else the one in its header."""
+    return unpack_as(NodeList, message.payload).nodes if len(message.payload) else [message.file]
 
 
 def layout_fields(layout: Layout) -> LayoutFields:

@@ -70,11 +70,11 @@ class Kind(IntEnum):
     FENCE = 42  # file: the session to refuse from now on
     STATFS = 43  # -> Space
     CLOSE = 44  # NodeList
-    FORGET = 45  # file: remove its object from one data server
+    FORGET = 45  # file, or NodeList: remove their objects from one data server
     SIZE = 46  # file -> ObjectSize on one data server
     SETATTR = 47  # AttributesRequest -> FileStatus
     PENDING = 48  # -> ForgetList: unlinked files whose objects may still exist
-    FORGOTTEN = 49  # file: the objects of an unlinked file are gone from all servers
+    FORGOTTEN = 49  # file, or NodeList: the objects of unlinked files are gone from all servers
     MAKE = 50  # MakeRequest -> FileStatus
     LINK = 51  # LinkRequest -> FileStatus
     GETXATTR = 52  # AttributeRequest -> AttributeValues

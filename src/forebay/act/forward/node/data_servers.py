@@ -28,6 +28,9 @@ _FULL = 1 << 20
 """A server with less space, in bytes, gets no new files if others have more."""
 _SOON = 0.25
 """Seconds between reports of closed files."""
+_A_MOMENT = 0.02
+_MOST_AT_ONCE = 1024
+"""Unlinked files in one message."""
 _SELDOM = 20
 """Reports between looks at the servers' space."""
 _RETURN = 10.0
@@ -73,6 +76,7 @@ class DataServers(Backend):
         self._closed: dict[int, int] = {}  # opens that have ended, and that the server of the names does not know yet
         self._kept: dict[int, float] = {}  # until when files of lost clients stay open
         self._full: set[int] = set()
+        self._unlinked: list[tuple[int, payloads.LayoutFields]] = []  # files whose objects are to be removed
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -301,23 +305,45 @@ class DataServers(Backend):
             allocated=sum(each.allocated for each in objects),
         )
 
-    async def _remove_objects(self, file: int, layout: Layout) -> None:
-        """Remove the objects of an unlinked file; a server that fails does so when it is back."""
-        of = Message(Kind.FORGET, file=file)
-        with suppress(OSError, BadMessage):  # the file stays in the list of pending ones
-            await _gather(self._ask(server, Kind.FORGET, of) for server in servers_of(layout, self.count))
-            await self._ask(0, Kind.FORGOTTEN, of)
+    async def _remove_objects(self, files: Sequence[tuple[int, payloads.LayoutFields]]) -> None:
+        """Remove the objects of unlinked files; a server that fails does so when it is back."""
+        by_server: dict[int, list[int]] = {}
+        for file, layout in files:
+            for server in servers_of(read_layout(layout), self.count):
+                by_server.setdefault(server, []).append(file)
+        forgets = (
+            self._ask(server, Kind.FORGET, Message(Kind.FORGET), payload=pack(payloads.NodeList(nodes=nodes)))
+            for server, nodes in by_server.items()
+        )
+        answers = await asyncio.gather(*forgets, return_exceptions=True)
+        left: set[int] = set()  # these stay in the list of pending ones
+        for nodes, answer in zip(by_server.values(), answers, strict=True):
+            if isinstance(answer, BaseException):
+                left.update(nodes)
+        forgotten = payloads.NodeList(nodes=[file for file, _ in files if file not in left])
+        if forgotten.nodes:
+            with suppress(OSError, BadMessage):
+                await self._ask(0, Kind.FORGOTTEN, Message(Kind.FORGOTTEN), payload=pack(forgotten))
 
     async def _remove_pending(self) -> None:
         with suppress(OSError, BadMessage):
             reply = await self._ask(0, Kind.PENDING, Message(Kind.PENDING))
-            for file, layout in unpack_as(payloads.ForgetList, reply.payload).forget:
-                await self._remove_objects(file, read_layout(layout))
+            files = unpack_as(payloads.ForgetList, reply.payload).forget
+            for first in range(0, len(files), _MOST_AT_ONCE):
+                await self._remove_objects(files[first : first + _MOST_AT_ONCE])
 
     def _remove_all(self, reply: Message) -> None:
-        """Remove the objects of the files that the server of the names has listed."""
-        for file, layout in unpack_as(payloads.ForgetList, reply.payload).forget:
-            self._start_task(self._remove_objects(file, read_layout(layout)))
+        """Remove soon the objects of the files that the server of the names has listed, many at a time."""
+        files = unpack_as(payloads.ForgetList, reply.payload).forget
+        if files and not self._unlinked:
+            self._start_task(self._remove_unlinked())
+        self._unlinked += files
+
+    async def _remove_unlinked(self) -> None:
+        await asyncio.sleep(_A_MOMENT)
+        while self._unlinked:
+            files, self._unlinked = self._unlinked[:_MOST_AT_ONCE], self._unlinked[_MOST_AT_ONCE:]
+            await self._remove_objects(files)
 
     async def _report_open_files(self) -> None:
         """Tell the server of the names what is open here: it has restarted, or does not know this connection."""
