@@ -21,7 +21,7 @@ from forebay.act.forward.net.admission import TIMEOUT, NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
-from forebay.act.forward.net.payloads import Announcement, Decision, JobReport
+from forebay.act.forward.net.council_payloads import Announcement, Decision, JobReport
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, answer_header, pack, unpack_as
 from forebay.act.forward.node.job_history import store_parts
 from forebay.act.metrics import Sample

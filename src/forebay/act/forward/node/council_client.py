@@ -10,7 +10,8 @@ from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import PersistentLink
 from forebay.act.forward.net.auth import Credentials
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.payloads import Announcement, Decision, JobPart, JobReport, Payload
+from forebay.act.forward.net.council_payloads import Announcement, Decision, JobPart, JobReport
+from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import LONGEST, BadMessage, Flag, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.io_node import IoNode
 from forebay.model.errors import ForebayError

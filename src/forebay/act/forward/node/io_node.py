@@ -15,7 +15,8 @@ from forebay.act.forward.net.admission import TIMEOUT, Listener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import CloseReason, Connection
-from forebay.act.forward.net.payloads import LOCK_LEASE, JobPart, LeaseRequest
+from forebay.act.forward.net.council_payloads import JobPart
+from forebay.act.forward.net.payloads import LOCK_LEASE, LeaseRequest
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.dispatch import Dispatch, NodeFile

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.payloads import SIZE_BINS, JobPart, layout_fields
+from forebay.act.forward.net.council_payloads import SIZE_BINS, JobPart
+from forebay.act.forward.net.payloads import layout_fields
 from forebay.model.kernels import kernel
 from forebay.model.layout import Layout
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from forebay.act.forward.net.payloads import FileUse, JobPart
+from forebay.act.forward.net.council_payloads import FileUse, JobPart
 from forebay.act.forward.net.wire import pack
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.run_fields import FORWARDED, Row

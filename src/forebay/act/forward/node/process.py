@@ -12,7 +12,7 @@ from typing import get_args
 from forebay.act.forward.daemon import Numbers, Ready, background, run_daemon
 from forebay.act.forward.metrics import ADMISSION, NODE
 from forebay.act.forward.net.address import Address, parse_address
-from forebay.act.forward.net.payloads import JobPart
+from forebay.act.forward.net.council_payloads import JobPart
 from forebay.act.forward.net.wire import LONGEST
 from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.council_client import SUMMED, CouncilClient
