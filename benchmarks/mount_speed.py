@@ -29,7 +29,7 @@ from forward_speed import Layer
 from forebay.act.forward.bench.client_processes import LayerAccess, Task, run_task
 from forebay.act.forward.bench.workload import Workload
 from forebay.act.forward.mount.device import mount
-from forebay.act.forward.mount.kernel import Attributes, Change, User
+from forebay.act.forward.mount.file_system import Attributes, Change, User
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.payloads import Space, space_of
 

@@ -20,7 +20,8 @@ import pytest
 from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import Names
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.server import Server, ServerSettings
+from forebay.act.forward.data.server import Server
+from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Asker, Credentials, Peer
@@ -190,7 +191,8 @@ _SERVE = """
 import sys
 from pathlib import Path
 from forebay.act.forward.net.address import parse_address
-from forebay.act.forward.data.server import ServerSettings, run_server
+from forebay.act.forward.data.server import run_server
+from forebay.act.forward.data.settings import ServerSettings
 folder, address, key, index, servers = sys.argv[1:]
 settings = ServerSettings(folder=Path(folder), address=parse_address(address), key=key.encode(), index=int(index),
                           servers=int(servers))

@@ -12,7 +12,8 @@ from select import select
 from typing import Any
 
 from forebay.act.command import Child
-from forebay.act.forward.data.server import Server, ServerSettings
+from forebay.act.forward.data.server import Server
+from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import Listener
 from forebay.act.forward.net.auth import Credentials, Peer

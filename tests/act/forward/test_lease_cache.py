@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.act.forward.mount.kernel import Attributes
+from forebay.act.forward.mount.file_system import Attributes
 from forebay.act.forward.mount.lease_cache import ABSENT, LeaseCache
 from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
 

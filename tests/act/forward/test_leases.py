@@ -14,7 +14,7 @@ from forebay.act.forward.clients.channel import identify
 from forebay.act.forward.clients.lease_watch import LeaseWatch
 from forebay.act.forward.clients.sync import Client, NodeSocket
 from forebay.act.forward.data.server import Server
-from forebay.act.forward.mount.kernel import Attributes, Change, NameAbsent, User
+from forebay.act.forward.mount.file_system import Attributes, Change, NameAbsent, User
 from forebay.act.forward.mount.layer_files import LayerFiles
 from forebay.act.forward.mount.lease_upkeep import as_holder
 from forebay.act.forward.net.payloads import ROOT

@@ -14,7 +14,7 @@ from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_l
 from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.mount.device import CantMount, check_mount_point
-from forebay.act.forward.mount.kernel import Attributes, Change, User
+from forebay.act.forward.mount.file_system import Attributes, Change, User
 from forebay.act.forward.mount.layer_files import LayerFiles
 from forebay.act.forward.net.payloads import ROOT
 from forebay.model.errors import BadInput

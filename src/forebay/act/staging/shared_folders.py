@@ -16,7 +16,7 @@ from pathlib import Path
 from forebay.act.command import Child
 from forebay.act.files import open_folder, open_secret
 from forebay.act.forward.clients.channel import Identity, identify
-from forebay.act.forward.clients.operations import Place
+from forebay.act.forward.clients.requests import Place
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.payloads import ROOT, AttributesRequest, FileStatus

@@ -59,7 +59,8 @@ def server(
 ) -> None:
     """Run a data server, which keeps stripes of files in a folder."""
     from forebay.act.forward.data.emulation import Emulation
-    from forebay.act.forward.data.server import ServerSettings, run_server
+    from forebay.act.forward.data.server import run_server
+    from forebay.act.forward.data.settings import ServerSettings
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
     from forebay.history.toml import locate_errors

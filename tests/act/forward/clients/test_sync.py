@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.channel import Identity, identify
-from forebay.act.forward.clients.operations import Handle, Lost, Operations, Request
+from forebay.act.forward.clients.operations import Operations
+from forebay.act.forward.clients.requests import Handle, Lost, Request
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.wire import AGAIN, LONGEST, Kind, Message, unpack_as

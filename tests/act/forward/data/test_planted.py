@@ -12,7 +12,7 @@ from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
-from forebay.act.forward.node.mounted_folder import Folder
+from forebay.act.forward.node.forwarded_folder import Folder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward_names import KeywordNames, entries

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.emulation import Disk, Emulation
-from forebay.act.forward.data.server import Server, ServerSettings
+from forebay.act.forward.data.server import Server
 from forebay.act.forward.data.server_folder import Fences
+from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.net.address import Address, CantListen
 from forebay.act.forward.net.loop import new_loop
 from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message, pack_sessions

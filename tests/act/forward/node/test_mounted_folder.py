@@ -9,7 +9,8 @@ import pytest
 
 from forebay.act.forward.net.wire import Kind, unpack_as
 from forebay.act.forward.node.file_places import places_finder
-from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
+from forebay.act.forward.node.forwarded_folder import Folder
+from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.model.errors import BadInput
 from forebay.model.layout import Layout
 from support.forward_nodes import STRIPE, Client, NodeThread, node_thread

@@ -15,7 +15,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.operations import Async, Handle, OpenFile, Operations, Request, Where
+from forebay.act.forward.clients.open_file import OpenFile
+from forebay.act.forward.clients.operations import Async, Operations
+from forebay.act.forward.clients.requests import Handle, Request, Where
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import connect
 from forebay.act.forward.net.auth import Credentials

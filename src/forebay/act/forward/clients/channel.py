@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from forebay.act.forward.clients.operations import Lost, Request
+from forebay.act.forward.clients.requests import Lost, Request
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Denied, Peer
 from forebay.act.forward.net.connection import Connection

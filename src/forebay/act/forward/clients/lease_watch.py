@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from forebay.act.forward.clients.channel import Identity
-from forebay.act.forward.clients.operations import Lost, Request
+from forebay.act.forward.clients.requests import Lost, Request
 from forebay.act.forward.clients.sync import NodeSocket, fill
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.payloads import NodeList

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from functools import wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
+from forebay.act.forward.clients.requests import Channel, Entry, Handle, Lost, PathLike, Place, Request, Where
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
 from forebay.act.forward.net.wire import (
@@ -28,112 +26,22 @@ from forebay.act.forward.net.wire import (
     LONGEST,
     OBJECT_STATUS,
     BadMessage,
-    Bytes,
     Kind,
     Message,
-    pack,
     unpack_as,
 )
-from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
-
-if TYPE_CHECKING:
-    from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
-    from forebay.act.forward.clients.sync import Client, File
 
 P = ParamSpec("P")
 T = TypeVar("T")
-R = TypeVar("R", covariant=True)
-C = TypeVar("C", bound="Client | AsyncClient")
 Async = Coroutine[Any, Any, T]
 Buffer = Any
 """Anything with the buffer protocol."""
-PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 _SOONEST, _LATEST = 0.05, 1.0
 _MOST_ATTACHES = 8
 _EXECUTE, _SEARCH = 0x20, 1
 """The flag with which the kernel opens a program: it needs no permission to read."""
 _ACCESS = {os.O_RDONLY: 4, os.O_WRONLY: 2, os.O_RDWR: 6, os.O_ACCMODE: 6}
-
-
-class Lost(ForebayError):
-    """The connection was lost or could not be opened."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
-    """An open file as the layer knows it; `reads` is 1 if nobody writes through it."""
-
-    file: int
-    layout: Layout
-    reads: int = 0
-
-
-class Place(NamedTuple):
-    """A name in a folder that is known by its id, or without a name the file with this id."""
-
-    at: int
-    name: bytes = b""
-
-
-Where = PathLike | Place
-"""A file by its path, or by its folder and its name."""
-
-
-class Request:
-    """One request; the bytes of a read go to `into`, and `payload` is `content` in packed form.
-
-    If it has a `handle`, the connection must attach to its file first.
-    """
-
-    __slots__ = ("content", "file", "handle", "into", "kind", "offset", "payload", "size")
-
-    def __init__(
-        self,
-        kind: int,
-        handle: Handle | None = None,
-        *,
-        file: int = 0,
-        offset: int = 0,
-        size: int = 0,
-        payload: Bytes = b"",
-        into: memoryview | None = None,
-        content: payloads.Payload | None = None,
-    ) -> None:
-        self.kind, self.handle, self.offset, self.size = kind, handle, offset, size
-        self.file = file if handle is None else handle.file
-        self.payload, self.into, self.content = payload, into, content
-        if isinstance(content, payloads.OnceRequest):
-            content.key = secrets.randbits(63) | 1
-        if content is not None:
-            self.payload = pack(content)
-
-    def mark_repeated(self) -> None:
-        """Mark the request as one that may have been carried out before."""
-        if isinstance(self.content, payloads.OnceRequest):
-            self.content.again = True
-            self.payload = pack(self.content)
-
-
-class Channel(Protocol):
-    """Sends requests to an I/O node."""
-
-    async def exchange(self, request: Request) -> Message:
-        """Return the answer; raises `Lost` if it is unknown whether the request was carried out."""
-
-    async def pause(self, seconds: float) -> None: ...
-
-
-class Entry(NamedTuple):
-    """A name in a folder; the `mode` includes the type. The id is 0 if it is unknown."""
-
-    name: str
-    mode: int
-    file: int = 0
-
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
 
 
 class Operations:
@@ -425,65 +333,6 @@ class Operations:
                 await self._channel.pause(min(pause, until - now))
             pause = min(2 * pause or _SOONEST, _LATEST)
             request.mark_repeated()
-
-
-class FileMethod(Protocol[P, R]):
-    """An operation as a method of open files: a coroutine of `AsyncFile`, a blocking method of `File`."""
-
-    @overload
-    def __get__(self, file: AsyncFile, kind: type) -> Callable[P, Async[R]]: ...
-    @overload
-    def __get__(self, file: File, kind: type) -> Callable[P, R]: ...
-
-
-def _of_file(operation: Callable[Concatenate[Operations, Handle, P], Async[T]]) -> FileMethod[P, T]:
-    @wraps(operation)
-    def method(file: OpenFile[Any], /, *args: P.args, **options: P.kwargs) -> Any:
-        if file._closed:
-            raise OSError(errno.EBADF, "the file is closed")
-        return file._client._run(operation, file.handle, *args, **options)
-
-    return method  # type: ignore[return-value]
-
-
-class OpenFile(Generic[C]):
-    """An open file of a client. Offsets and sizes are in bytes. It has no position, so threads can share it."""
-
-    def __init__(self, client: C, handle: Handle) -> None:
-        self._client, self.handle = client, handle
-        self.id, self.layout = handle.file, handle.layout
-        self._closed = False
-        with client._lock:
-            client._users[self.id] += 1
-
-    pread = _of_file(Operations.pread)
-    preadinto = _of_file(Operations.preadinto)
-    pwrite = _of_file(Operations.pwrite)
-    write_small = _of_file(Operations.write_small)
-    attach = _of_file(Operations.attach)
-    fsync = _of_file(Operations.fsync)
-    truncate = _of_file(Operations.truncate)
-    allocate = _of_file(Operations.allocate)
-    append_at_end = _of_file(Operations.append_at_end)
-    lock = _of_file(Operations.lock)
-    stat = _of_file(Operations.stat)
-    set_attributes = _of_file(Operations.set_attributes)
-    chmod = _of_file(Operations.chmod)
-    chown = _of_file(Operations.chown)
-    utime = _of_file(Operations.utime)
-
-    def _end(self) -> bool:
-        """Close this object; return whether it was the client's last one for the file."""
-        users = self._client._users
-        with self._client._lock:
-            if self._closed:
-                return False
-            self._closed = True
-            users[self.id] -= 1
-            is_last = not users[self.id]
-            if is_last:
-                del users[self.id]
-            return is_last
 
 
 def _place(where: Where) -> tuple[int, bytes]:

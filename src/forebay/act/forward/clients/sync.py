@@ -29,7 +29,9 @@ from typing import Any, Concatenate
 from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
 from forebay.act.forward.clients.lock_keeper import LockKeeper
-from forebay.act.forward.clients.operations import Async, Handle, OpenFile, Operations, P, Request, T, Where
+from forebay.act.forward.clients.open_file import OpenFile
+from forebay.act.forward.clients.operations import Async, Operations, P, T
+from forebay.act.forward.clients.requests import Handle, Request, Where
 from forebay.act.forward.net.address import Address, open_socket, parse_address
 from forebay.act.forward.net.auth import Asker, Credentials, Denied
 from forebay.act.forward.net.key import read_key

@@ -13,12 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
@@ -26,19 +24,19 @@ from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
-from forebay.act.forward.data.objects import MOST_OPEN, Objects
+from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.recalls import HolderFile, Recalls
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
+from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.data.tree import Tree, sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
 from forebay.act.forward.net.address import Address
-from forebay.act.forward.net.admission import TIMEOUT, NodeListener
+from forebay.act.forward.net.admission import NodeListener
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import (
-    LOCK_LEASE,
     AllocateRequest,
     FileStatus,
     LeaseRequest,
@@ -66,45 +64,11 @@ from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout
 
-if TYPE_CHECKING:  # most servers emulate nothing, and start faster without numpy and numba
-    from forebay.act.forward.data.emulation import Emulation
-
-GRACE = 15.0
 _MOST_SYNCING = 128
 _THREADS = 4
 _COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
 Handler = Callable[[Message], Payload | None]
 """Returns the answer's payload; raises OSError or BadMessage."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
-    """Server `index` of a layer of `servers`, with its objects in `folder`.
-
-    The first server also keeps the names; `layout` is the default for new files (None: stripes of 1 MiB on every
-    server). A peer has `timeout` seconds to prove itself. A removed file that was open at an I/O node exists for
-    `grace` seconds after the node is lost, so that its clients can continue at another one. Without `locks`, programs
-    get ENOLCK; a client loses its locks `lease` seconds after its last renewal.
-    """
-
-    folder: Path
-    address: Address
-    key: bytes
-    timeout: float = TIMEOUT
-    grace: float = GRACE
-    locks: bool = True
-    lease: float = LOCK_LEASE
-    index: int = 0
-    servers: int = 1
-    most_open: int = MOST_OPEN
-    layout: Layout | None = None
-    emulation: Emulation | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.servers <= 4096:
-            raise BadInput("servers", f"must be between 1 and 4096, not {self.servers}")
-        if not 0 <= self.index < self.servers:
-            raise BadInput("index", f"must be between 0 and {self.servers - 1}, not {self.index}")
 
 
 class Server:

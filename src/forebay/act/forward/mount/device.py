@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, inherited_descriptors, run
-from forebay.act.forward.mount.kernel import LONGEST, ROOM, FileSystem, Kernel, Validity
+from forebay.act.forward.mount.file_system import FileSystem
+from forebay.act.forward.mount.fuse import LONGEST, ROOM
+from forebay.act.forward.mount.kernel import Kernel, Validity
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import UserError
 

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
-from forebay.act.forward.clients.operations import Handle, Place
+from forebay.act.forward.clients.requests import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
-from forebay.act.forward.mount.kernel import Attributes, Change, FileLock, NameAbsent, User
+from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
+from forebay.act.forward.mount.node_paths import NodePaths
 from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, Space
 
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
@@ -59,7 +60,7 @@ class LayerFiles:
         self._users: Counter[int] = Counter()  # of each open file
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
-        self._paths: _Paths | None = _Paths() if client.stat("/").by_path else None
+        self._paths: NodePaths | None = NodePaths() if client.stat("/").by_path else None
         self._locks = LayerLocks(client)
         self._with_lost_locks: set[int] = set()  # handles
         client.locks.on_loss = self._note_lost_locks
@@ -462,42 +463,6 @@ class LayerFiles:
             self._with_set_ids.add(node)
         elif node in self._with_set_ids:
             self._with_set_ids.discard(node)
-
-
-class _Paths:
-    """The paths of the nodes that the kernel knows."""
-
-    def __init__(self) -> None:
-        self._names: dict[int, tuple[int, bytes]] = {}  # by node: folder and name
-        self._lookups: dict[int, int] = {}
-
-    def path(self, node: int, name: bytes = b"") -> bytes:
-        names = [name] if name else []
-        while node != ROOT:
-            try:
-                node, above = self._names[node]
-            except KeyError:
-                raise OSError(errno.ESTALE, "the file has no known path") from None
-            names.append(above)
-        return b"/".join(reversed(names))
-
-    def add(self, node: int, folder: int, name: bytes) -> None:
-        self._names[node] = folder, name
-        self._lookups[node] = self._lookups.get(node, 0) + 1
-
-    def forget(self, node: int, lookups: int) -> None:
-        if node in self._lookups:
-            self._lookups[node] -= lookups
-            if self._lookups[node] <= 0:
-                del self._lookups[node]
-                self._names.pop(node, None)
-
-    def rename(self, old: tuple[int, bytes], new: tuple[int, bytes]) -> None:
-        for node, place in list(self._names.items()):
-            if place == old:
-                self._names[node] = new
-            elif place == new:  # replaced, or exchanged: the next lookup tells
-                del self._names[node]
 
 
 def groups_of(pid: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
 from forebay.act.forward.clients.lock_keeper import Token
 from forebay.act.forward.clients.sync import Client, File
-from forebay.act.forward.mount.kernel import FileLock
+from forebay.act.forward.mount.file_system import FileLock
 from forebay.act.forward.net.loop import new_loop
 from forebay.act.forward.net.payloads import FLOCK, LAST_BYTE, POSIX, UNLOCKED, LockRequest
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import NamedTuple
 
-from forebay.act.forward.mount.kernel import Attributes
+from forebay.act.forward.mount.file_system import Attributes
 from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
 from forebay.model.layout import Layout
 

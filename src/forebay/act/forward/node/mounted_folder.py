@@ -7,183 +7,32 @@ order pieces by server. Calls that may wait for a disk run in threads.
 import asyncio
 import errno
 import os
-import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from time import time_ns
 from typing import Any, ParamSpec, TypeVar
 
 from forebay.act.forward.data import system_calls
-from forebay.act.forward.data.paths import clean_path
-from forebay.act.forward.data.permissions import without_set_ids
-from forebay.act.forward.data.tree import Parent, Tree, append, list_page, read_at, write_at
+from forebay.act.forward.data.tree import append, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import ROOT, Caller, ListPage, layout_fields, space_of
+from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, space_of
 from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
+from forebay.act.forward.node.forwarded_folder import Folder, descriptor_path, file_status, set_attributes
 from forebay.act.forward.node.watchers import Watchers
-from forebay.model.errors import BadInput, UserError, why
+from forebay.model.errors import UserError
 from forebay.model.layout import Layout
 
-_ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Open anything, readable or not, only to change its attributes."""
-_PAGE = 4096
 _THREADS = 16
-_UNKNOWN = Layout(count=1)
 P = ParamSpec("P")
 T = TypeVar("T")
 Async = asyncio.Future[T]
-
-
-class Folder(Tree):
-    """Paths are relative to `root`, with or without a leading slash; errors are OSErrors."""
-
-    def __init__(self, root: Path) -> None:
-        try:
-            super().__init__(root)
-        except OSError as error:
-            raise BadInput(str(root), f"cannot forward to this folder: {why(error)}") from None
-        self._device = os.fstat(self.base).st_dev
-
-    def parent(self, place: bytes) -> Parent:
-        return super().parent(clean_path(place.lstrip(b"/")) or b".")
-
-    def open(self, path: bytes, flags: int) -> int:
-        with self.parent(path) as (folder, name):
-            handle = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
-        try:
-            status = os.fstat(handle)
-            if status.st_dev != self._device:
-                raise OSError(errno.EXDEV, "another file system is mounted there; this I/O node forwards only one")
-            _check_kind(status)
-            if not flags & os.O_DIRECTORY and stat.S_ISDIR(status.st_mode):
-                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        except OSError:
-            os.close(handle)
-            raise
-        return handle
-
-    def create(self, request: payloads.OpenRequest) -> int:
-        """Create a file and return its descriptor."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self.parent(request.path) as (folder, name):
-            handle = os.open(name, flags, request.mode & 0o7777, dir_fd=folder)
-        try:
-            _set_initial_mode(handle, request.mode)
-        except OSError:
-            os.close(handle)
-            raise
-        return handle
-
-    def make_folder(self, request: payloads.MkdirRequest) -> payloads.FileStatus:
-        with self.parent(request.path) as (folder, name):
-            os.mkdir(name, request.mode & 0o7777, dir_fd=folder)
-        with self.anything(request.path) as handle:
-            _set_initial_mode(handle, request.mode)
-            return file_status(handle)
-
-    def make(self, request: payloads.MakeRequest) -> payloads.FileStatus:
-        """Create a file, a symbolic link, a pipe, a socket or a device."""
-        with self.parent(request.path) as (folder, name):
-            if request.target is not None:
-                os.symlink(request.target, name, dir_fd=folder)
-            else:
-                os.mknod(name, request.mode, request.device, dir_fd=folder)
-        with self.anything(request.path) as handle:
-            if request.target is None:
-                _set_initial_mode(handle, request.mode)
-            return file_status(handle)
-
-    @contextmanager
-    def anything(self, path: bytes) -> Iterator[int]:
-        """A descriptor of whatever has this name, readable or not, only for its attributes."""
-        with self.parent(path) as (folder, name):
-            handle = os.open(name, _ANYTHING, dir_fd=folder)
-        try:
-            yield handle
-        finally:
-            os.close(handle)
-
-    def link_to(self, path: bytes, to: bytes) -> payloads.FileStatus:
-        self.link(path, to)
-        with self.anything(to) as handle:
-            return file_status(handle)
-
-    def rename_to(self, request: payloads.RenameRequest) -> None:
-        with self.parent(request.path) as (folder, name), self.parent(request.to) as (into, new):
-            system_calls.rename(folder, name, into, new, exchange=request.exchange, keep=request.keep)
-
-    def unlink(self, path: bytes) -> None:
-        with self.parent(path) as (folder, name):
-            os.unlink(name, dir_fd=folder)
-
-    def rmdir(self, path: bytes) -> None:
-        with self.parent(path) as (folder, name):
-            os.rmdir(name, dir_fd=folder)
-
-    def list_page(self, path: bytes, after: bytes) -> ListPage:
-        return list_page(self.open(path, os.O_RDONLY | os.O_DIRECTORY), after, _PAGE)
-
-    def full_path(self, path: bytes) -> Path:
-        """The path of a file or folder, for commands that take no descriptor; raises if the path contains a link."""
-        _check_kind(self.status(path))
-        return self.folder / os.fsdecode(clean_path(path.lstrip(b"/")))
-
-
-def set_attributes(handle: int, request: payloads.AttributesRequest) -> payloads.FileStatus:
-    """Set the attributes that are not None, through any descriptor, even an O_PATH one; return the new status."""
-    place = _place_of(handle)
-    uid, gid = (-1 if number is None else number for number in (request.uid, request.gid))
-    if (uid, gid) != (-1, -1):
-        os.chown(place, uid, gid)
-    if request.mode is not None:
-        os.chmod(place, request.mode & 0o7777)  # noqa: PTH101  (see _place_of)
-    if request.clear:
-        mode = os.fstat(handle).st_mode
-        if (without := without_set_ids(mode)) != mode:
-            os.chmod(place, stat.S_IMODE(without))  # noqa: PTH101
-    _set_times(place, handle, request)
-    return file_status(handle)
-
-
-def _set_times(place: str, handle: int, request: payloads.AttributesRequest) -> None:
-    if request.mtime_now and request.atime_now:
-        os.utime(place)
-        return
-    before, now = os.fstat(handle), time_ns()
-    atime = now if request.atime_now else request.atime
-    mtime = now if request.mtime_now else request.mtime
-    if atime is not None or mtime is not None:
-        kept = before.st_atime_ns if atime is None else atime, before.st_mtime_ns if mtime is None else mtime
-        os.utime(place, ns=kept)
-
-
-def _place_of(handle: int) -> str:
-    """A path that leads to an open file, also to a symbolic link itself."""
-    return f"/proc/self/fd/{handle}"
-
-
-def _set_initial_mode(handle: int, mode: int) -> None:
-    """Give a new file exactly this mode, whatever this process's umask; it keeps S_ISGID from its folder."""
-    has = stat.S_IMODE(os.fstat(handle).st_mode)
-    wanted = stat.S_IMODE(mode) | has & stat.S_ISGID
-    if wanted != has:
-        with system_calls.acting_as_itself():  # others than root cannot keep S_ISGID of a group that is not theirs
-            os.chmod(_place_of(handle), wanted)  # noqa: PTH101
-
-
-def _check_kind(status: os.stat_result) -> None:
-    """Raise OSError unless this is the status of a file or a folder."""
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL
-        raise OSError(number, os.strerror(number))
 
 
 class MountedFile:
@@ -400,7 +249,7 @@ class MountedFolder(Backend):
             return self._as_caller(request.caller, work, self._open_here(file).handle)
 
         def find_and_work() -> T:
-            with self._folder.anything(request.path) as handle:
+            with self._folder.open_path(request.path) as handle:
                 return work(handle)
 
         return self._as_caller(request.caller, find_and_work)
@@ -410,10 +259,10 @@ class MountedFolder(Backend):
 
         def read(handle: int) -> payloads.AttributeValues:
             if name is None:
-                names = map(os.fsencode, os.listxattr(_place_of(handle)))
+                names = map(os.fsencode, os.listxattr(descriptor_path(handle)))
                 return payloads.AttributeValues(names=[name for name in names if name.startswith(b"user.")])
             _check_attribute(name)
-            return payloads.AttributeValues(value=os.getxattr(_place_of(handle), name))
+            return payloads.AttributeValues(value=os.getxattr(descriptor_path(handle), name))
 
         return Answer(pack(await self._with(message, request, read)))
 
@@ -421,10 +270,10 @@ class MountedFolder(Backend):
         def write(handle: int) -> None:
             _check_attribute(request.name)
             if request.value is None:
-                os.removexattr(_place_of(handle), request.name)
+                os.removexattr(descriptor_path(handle), request.name)
             else:
                 flags = (os.XATTR_CREATE if request.create else 0) | (os.XATTR_REPLACE if request.replace else 0)
-                os.setxattr(_place_of(handle), request.name, request.value, flags)
+                os.setxattr(descriptor_path(handle), request.name, request.value, flags)
 
         await self._with(message, request, write)
 
@@ -503,7 +352,7 @@ class MountedFolder(Backend):
 def _open_shared(handle: int) -> int:
     """Open a file again for all sessions, to read and to write if this process may."""
     try:
-        return os.open(_place_of(handle), os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(descriptor_path(handle), os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return os.dup(handle)
 
@@ -516,28 +365,6 @@ def _check_attribute(name: bytes) -> None:
 
 def _answer_status(status: payloads.FileStatus) -> Answer:
     return Answer(pack(status), status.file or 0)
-
-
-def file_status(handle: int, layout: Layout = _UNKNOWN, *, created: bool = False) -> payloads.FileStatus:
-    """The status of an open file, or of anything that a descriptor stands for."""
-    status = os.fstat(handle)
-    return payloads.FileStatus(
-        file=status.st_ino,
-        layout_fields=layout_fields(layout),
-        mode=status.st_mode,
-        mtime=status.st_mtime_ns,
-        atime=status.st_atime_ns,
-        ctime=status.st_ctime_ns,
-        uid=status.st_uid,
-        gid=status.st_gid,
-        links=status.st_nlink,
-        device=status.st_rdev,
-        target=os.readlink(b"", dir_fd=handle) if stat.S_ISLNK(status.st_mode) else None,
-        created=created,
-        size=status.st_size,
-        allocated=status.st_blocks * 512,
-        by_path=True,
-    )
 
 
 def _write(handle: int, places: Sequence[int], parts: Sequence[Bytes]) -> None:

@@ -18,8 +18,9 @@ from forebay.act.forward.node.backend import Backend
 from forebay.act.forward.node.council_client import SUMMED, CouncilClient
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.file_places import How, places_finder
+from forebay.act.forward.node.forwarded_folder import Folder
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
-from forebay.act.forward.node.mounted_folder import Folder, MountedFolder
+from forebay.act.forward.node.mounted_folder import MountedFolder
 from forebay.act.forward.node.window_histogram import BOUNDS
 from forebay.act.metrics import Sample
 from forebay.decide.order.queue_layout import WINDOW

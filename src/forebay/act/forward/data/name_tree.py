@@ -1,0 +1,280 @@
+"""The tree of names: finds what a request is about, and adds, moves and removes nodes."""
+
+import errno
+import secrets
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from forebay.act.forward.data import permissions
+from forebay.act.forward.data.leases import Leases
+from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
+from forebay.act.forward.data.open_files import OpenFileTable
+from forebay.act.forward.data.paths import split_path
+from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
+from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import (
+    LEASED_NAMES,
+    LEASED_STATUS,
+    ROOT,
+    Caller,
+    FileStatus,
+    ForgetList,
+    Payload,
+    read_layout,
+)
+from forebay.act.forward.striping import settle_layout
+from forebay.model.layout import Layout
+
+
+class Place(NamedTuple):
+    """Where a request leads: a folder, a name in it, and what has this name. Without a name, the node itself."""
+
+    folder: Node
+    name: bytes
+    node: Node | None
+
+
+class NameTree:
+    """The tree of names of a layer with `servers` servers, for the requests that `Names` answers."""
+
+    def __init__(
+        self,
+        store: NameStore,
+        servers: int,
+        default: Layout,
+        *,
+        new_id: Callable[[], int] = lambda: secrets.randbits(63),
+        clock: Callable[[], int] = time.time_ns,
+        leases: Leases | None = None,
+    ) -> None:
+        self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
+        self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
+        self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
+        self._open_files = OpenFileTable()
+        self._leases = leases or Leases()
+        self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
+        if store.read(ROOT) is None:
+            with store:
+                store.add(self._new_node(ROOT, stat.S_IFDIR | 0o755, default, owner=(None, None)))
+
+    # Finding nodes
+
+    def _by_id(self, id_: int) -> Node:
+        """Read the node with this id; raises ESTALE if it does not exist any more."""
+        node = self._store.read(id_)
+        if node is None or node.links == REMOVED:
+            raise system_error(errno.ESTALE)
+        return node
+
+    def _find(self, request: payloads.PathRequest) -> Node:
+        node = self._locate(request).node
+        if node is None:
+            raise system_error(errno.ENOENT)
+        return node
+
+    def _locate(self, request: payloads.PathRequest) -> Place:
+        return self._walk(request.at, request.path, caller_of(request))
+
+    def _locate_second(self, request: payloads.TwoNamesRequest) -> Place:
+        return self._walk(request.to_at, request.to, caller_of(request))
+
+    def _walk(self, at: int, path: bytes, caller: Caller) -> Place:
+        node: Node | None = self._by_id(at)
+        assert node is not None
+        folder, name = node, b""
+        for name in split_path(path):
+            if node is None:
+                raise system_error(errno.ENOENT)
+            if not node.is_folder:
+                raise system_error(errno.ELOOP if stat.S_ISLNK(node.mode) else errno.ENOTDIR)
+            if caller.uid:
+                check_access(caller, node, SEARCH)
+            folder, node = node, self._store.find(node.id, name)
+        return Place(folder, name, node)
+
+    # Steps of these requests
+
+    def _lease(self, caller: Caller, node: Node, place: Place | None = None) -> int:
+        """What the mount of the caller may keep from now on: the bits of `FileStatus.leased`."""
+        if not caller.holder:
+            return 0
+        leased = 0
+        if self._leases.grant(caller.holder, node.id, self._open_files.writers(node.id)):
+            leased = LEASED_STATUS
+        if place is not None and place.name and self._leases.grant(caller.holder, place.folder.id):
+            leased |= LEASED_NAMES
+        return leased
+
+    def _new_node(
+        self,
+        id_: int,
+        mode: int,
+        layout: Layout,
+        *,
+        owner: tuple[int | None, int | None],
+        key: int = 0,
+        parent: int = 0,
+        device: int = 0,
+        target: bytes | None = None,
+    ) -> Node:
+        now = self._clock()
+        return Node(
+            id_, mode, *owner, 2 if stat.S_ISDIR(mode) else 1, now, now, now, 0, 0,
+            layout.count, layout.size, layout.start, key, parent, device, target,
+        )  # fmt: skip
+
+    def _created_before(self, node: Node, request: payloads.CreateRequest) -> Node:
+        """The node, if an earlier attempt of the same request has created it; raises EEXIST otherwise."""
+        if request.again and request.key and node.key == request.key:
+            return node
+        raise system_error(errno.EEXIST)
+
+    def _create(
+        self,
+        place: Place,
+        request: payloads.CreateRequest,
+        mode: int,
+        *,
+        device: int = 0,
+        target: bytes | None = None,
+    ) -> Node:
+        """Add a node and its name; without a layout in the request, it gets its folder's."""
+        caller, folder = caller_of(request), place.folder
+        check_access(caller, folder, WRITE | SEARCH)
+        if folder.links < 1:
+            raise system_error(errno.ENOENT)
+        self._leases.claim(caller.holder, (folder.id,))
+        mode, gid = permissions.creation_mode(caller, folder, mode)
+        owner = (None, gid if mode & stat.S_ISGID else None) if caller is LAYER else (caller.uid, gid)
+        wished = folder.layout if request.layout is None else read_layout(request.layout)
+        parent = folder.id if stat.S_ISDIR(mode) else 0
+        with self._store:
+            while True:
+                id_ = self._new_id()
+                layout = wished if parent else settle_layout(wished, self._servers, id_, request.full)
+                node = self._new_node(
+                    id_, mode, layout, owner=owner, key=request.key, parent=parent, device=device, target=target
+                )
+                try:
+                    self._store.add(node)
+                    break
+                except FileExistsError:
+                    continue
+            self._store.put_name(folder.id, place.name, node.id)
+            if parent:
+                self._store.set(folder.id, links=folder.links + 1)
+            self._touch(folder.id, node.ctime)
+        return node
+
+    def _touch(self, folder: int, now: int) -> None:
+        """Set the times of a folder whose names have changed."""
+        self._store.set(folder, mtime=now, ctime=now, stamp=0)
+
+    def _drop_link(self, node: Node, now: int) -> ForgetList:
+        """Take one link from a node that is not a folder; the last one ends it, unless somebody has it open."""
+        nothing = ForgetList(forget=[])
+        if node.links > 1:
+            self._store.set(node.id, links=node.links - 1, ctime=now)
+            return nothing
+        if not node.has_bytes:
+            self._store.remove(node.id)
+            return nothing
+        is_open = self._open_files.is_open(node.id)
+        self._store.set(node.id, links=0 if is_open else REMOVED, ctime=now)
+        return nothing if is_open else ForgetList(forget=[(node.id, node.layout_fields)])
+
+    def _forget_unnamed(self, closed: Iterable[int]) -> ForgetList:
+        """Of files that nobody has open any more, those that have no name either."""
+        nodes = [node for node in map(self._store.read, closed) if node is not None and node.links == 0]
+        if nodes:
+            with self._store:
+                for node in nodes:
+                    self._store.set(node.id, links=REMOVED)
+        return ForgetList(forget=[(node.id, node.layout_fields) for node in nodes])
+
+    def _check_ancestors(self, source: Place, target: Place, *, exchange: bool) -> None:
+        """Raise OSError if a folder would become its own ancestor, or replace one of its ancestors."""
+        for inner, outer, number in ((target, source, errno.EINVAL), (source, target, errno.ENOTEMPTY)):
+            if outer.node is None or not outer.node.is_folder:
+                continue
+            folder: Node | None = inner.folder
+            while folder is not None and folder.id != ROOT:
+                if folder.id == outer.node.id:
+                    raise system_error(errno.EINVAL if exchange else number)
+                folder = self._store.read(folder.parent)
+
+    def _check_replaceable(self, node: Node, target: Node) -> None:
+        if node.is_folder:
+            self._check_empty(target)
+        elif target.is_folder:
+            raise system_error(errno.EISDIR)
+
+    def _check_empty(self, node: Node | None) -> Node:
+        """Return the node, which must be an empty folder; raises OSError otherwise."""
+        if node is None:
+            raise system_error(errno.ENOENT)
+        if not node.is_folder:
+            raise system_error(errno.ENOTDIR)
+        if self._store.has_names(node.id):
+            raise system_error(errno.ENOTEMPTY)
+        return node
+
+    def _move(self, source: Place, target: Place) -> ForgetList:
+        node, replaced = source.node, target.node
+        assert node is not None
+        forget = ForgetList(forget=[])
+        with self._store:
+            now = self._clock()
+            if replaced is not None and replaced.is_folder:
+                self._store.remove(replaced.id)
+                self._count_folders(target.folder.id, -1)
+            elif replaced is not None:
+                forget = self._drop_link(replaced, now)
+            self._store.remove_name(source.folder.id, source.name)
+            self._store.put_name(target.folder.id, target.name, node.id)
+            self._settle(node, source.folder, target.folder, now)
+            self._touch(source.folder.id, now)
+            self._touch(target.folder.id, now)
+        return forget
+
+    def _exchange(self, source: Place, target: Place) -> ForgetList:
+        assert source.node is not None
+        assert target.node is not None
+        with self._store:
+            now = self._clock()
+            self._store.put_name(source.folder.id, source.name, target.node.id)
+            self._store.put_name(target.folder.id, target.name, source.node.id)
+            self._settle(source.node, source.folder, target.folder, now)
+            self._settle(target.node, target.folder, source.folder, now)
+            self._touch(source.folder.id, now)
+            self._touch(target.folder.id, now)
+        return ForgetList(forget=[])
+
+    def _settle(self, node: Node, before: Node, after: Node, now: int) -> None:
+        """Note that a node has moved from one folder to another, or to another name in the same one."""
+        if node.is_folder and before.id != after.id:
+            self._store.set(node.id, parent=after.id, ctime=now)
+            self._count_folders(before.id, -1)
+            self._count_folders(after.id, 1)
+        else:
+            self._store.set(node.id, ctime=now)
+
+    def _count_folders(self, folder: int, change: int) -> None:
+        node = self._by_id(folder)
+        self._store.set(folder, links=node.links + change)
+
+
+def caller_of(request: payloads.PathRequest) -> Caller:
+    return request.caller or LAYER
+
+
+def status_of(node: Node, *, created: bool = False, access: int = READ | WRITE, leased: int = 0) -> FileStatus:
+    return FileStatus(
+        file=node.id, layout_fields=node.layout_fields, mode=node.mode, mtime=node.mtime, atime=node.atime,
+        ctime=node.ctime, stamp=node.stamp, read_stamp=node.read_stamp, uid=node.uid, gid=node.gid,
+        links=max(node.links, 0), device=node.device, target=node.target, created=created, access=access,
+        size=len(node.target or b""), leased=leased,
+    )  # fmt: skip
