@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 from forebay.act.slurm.planner.cluster import Cluster, Nodes, Pool, SlurmJob
-from forebay.act.slurm.planner.plan import Plan, Planner
+from forebay.act.slurm.planner.plan import Plan
+from forebay.act.slurm.planner.planning import Planner
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings, Steering
 from forebay.act.slurm.planner.settings import Plan as PlanSettings
 from forebay.decide.registry import find

@@ -123,7 +123,7 @@ def _simulate_jobs() -> None:
     """Simulate one job: all scheduling policies are compiled together. Plan another one, as for Slurm."""
     import numpy as np
 
-    from forebay.act.slurm.planner.plan import compile_kernels
+    from forebay.act.slurm.planner.planning import compile_kernels
     from forebay.decide.registry import find
     from forebay.model.jobs import JOB, Jobs
     from forebay.simulate.jobs.run import JobMachine, simulate_jobs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.planner.plan import Planner
+from forebay.act.slurm.planner.planning import Planner
 from forebay.act.slurm.planner.record import Record
 from forebay.decide.registry import find
 from forebay.history.jobs.planner import is_record, read_record

@@ -15,7 +15,8 @@ from pathlib import Path
 from forebay.act.command import CommandFailed
 from forebay.act.metrics import Metric, Sample
 from forebay.act.slurm.planner.cluster import SlurmCommands
-from forebay.act.slurm.planner.plan import Because, Plan, Planner, Predict
+from forebay.act.slurm.planner.plan import Because, Plan
+from forebay.act.slurm.planner.planning import Planner, Predict
 from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
 from forebay.act.slurm.planner.steering import Book, read_book, steer, undo, write_book

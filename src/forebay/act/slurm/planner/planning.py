@@ -1,0 +1,274 @@
+"""Plans the waiting jobs of a cluster with a scheduling policy."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+
+from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Nodes, Pool, SlurmJob
+from forebay.act.slurm.planner.explanations import explain
+from forebay.act.slurm.planner.plan import (
+    Because,
+    Machine,
+    Plan,
+    PlannedJob,
+    RunningJob,
+    amount_of,
+    space_of,
+)
+from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
+from forebay.decide.policy import Policy
+from forebay.decide.registry import find
+from forebay.decide.schedule.estimates import find_early, lay_out
+from forebay.decide.schedule.memory import Memory, new_memory, with_room
+from forebay.decide.schedule.policies import OTHER, choose, number
+from forebay.decide.schedule.profile import Profile, new_profile
+from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, View, new_starts
+from forebay.model.kernels import Array
+from forebay.model.units import format_size
+
+_OPEN = frozenset({"", "None", "Priority", "Resources", "BurstBufferResources", "BurstBufferStageIn"})
+"""Slurm's reasons of jobs that wait for nodes or space, and for nothing else."""
+_TEARDOWN = 5.0  # seconds that a job which has ended may still hold nodes or space
+_LATE = 60.0  # seconds between a decision and the begin time that Slurm computes from it
+Predict = Callable[[SlurmJob], float]
+
+
+class Planner:
+    """Plans with one policy, which keeps its memory from plan to plan."""
+
+    def __init__(self, settings: ScheduleSettings, policy: Policy, predict: Predict | None = None) -> None:
+        self._settings, self._policy = settings, policy
+        self._predict: Predict = predict or (lambda job: job.limit)
+        self._capacity = 0
+        self._memory: Memory | None = None
+        self._profile: Profile
+
+    def plan(self, cluster: Cluster, kept: Mapping[str, float]) -> Plan:
+        """Plan the cluster. `kept` has the jobs that the planner keeps back, by number, and until when."""
+        machine = describe_machine(cluster, self._settings)
+        running = list_running(cluster, machine, self._settings, self._predict)
+        waiting, others = sort_waiting(cluster, machine, self._settings, kept)
+        waiting, deep = choose_depth(waiting, cluster.at, self._settings, kept)
+        planned = self._plan_jobs(cluster, machine, waiting, running)
+        return Plan(
+            at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running),
+            deep=len(deep),
+        )  # fmt: skip
+
+    def _plan_jobs(
+        self, cluster: Cluster, machine: Machine, waiting: Sequence[SlurmJob], running: Sequence[RunningJob]
+    ) -> list[PlannedJob]:
+        if not waiting:
+            return []
+        view = make_view(cluster, machine, waiting, running, self._predict)
+        rows, times = self._decide(view, len(waiting))
+        late = cluster.at - self._settings.schedule.longest_wait
+        overdue = [row for row, job in enumerate(waiting) if job.submit <= late]
+        if overdue:  # everything else follows them, each at its earliest time
+            rows = np.array([*overdue, *(row for row in rows if row not in set(overdue))], np.int64)
+            times = np.full(len(rows), math.nan)
+        lay_out(view, self._profile, rows, times)
+        early = np.zeros(len(rows), np.bool_)
+        find_early(view, self._profile, rows, times, early, self._settings.steering.ahead)
+        order = np.argsort(times, kind="stable")
+        jobs = [(waiting[rows[k]], float(times[k]), bool(early[k])) for k in order]
+        return explain(cluster, machine, jobs, running, late)
+
+    def _memory_for(self, capacity: int) -> Memory:
+        """Return the memory with more room; what the policy remembers stays."""
+        if self._memory is None:
+            return new_memory(self._policy, seed=self._settings.schedule.seed, capacity=capacity)
+        return with_room(self._memory, self._policy, capacity)
+
+    def _decide(self, view: View, count: int) -> tuple[Array, Array]:
+        """Return all waiting rows in the order of the policy, and their starts, nan where it names none."""
+        if len(view.jobs) > self._capacity:
+            self._capacity = 2 * len(view.jobs) + 64
+            self._memory = self._memory_for(self._capacity)
+            self._profile = new_profile(6 * self._capacity + 8)
+        starts = new_starts(self._capacity)
+        kernel = number(self._policy)
+        if kernel == OTHER:
+            self._policy.decide(view, self._memory, starts)
+        else:
+            choose(kernel, view, self._memory, starts)
+        last = starts.count[0]
+        named: dict[int, float] = dict(zip(starts.rows[:last].tolist(), starts.times[:last].tolist(), strict=True))
+        rest = [row for row in range(count) if row not in named]
+        rows = sorted(named, key=named.__getitem__) + rest
+        return np.array(rows, np.int64), np.array([named.get(row, math.nan) for row in rows])
+
+
+def compile_kernels() -> None:
+    """Compile what a plan needs, before jobs wait for it."""
+    settings = ScheduleSettings()
+    job = SlurmJob(
+        number="1", name="1", state="PENDING", reason="", partition="", user="", account="", qos="", submit=0.0,
+        start=0.0, end=0.0, eligible=0.0, priority=1, nice=0, nodes=1, cpus=1, limit=60.0, space=1.0, pool="",
+        buffer="", is_part=False,
+    )  # fmt: skip
+    nodes, pool = Nodes(count=1, idle=1, cpus=1, idle_cpus=1), Pool(total=1, free=1)
+    cluster = Cluster(at=1.0, jobs=(job,), nodes=nodes, pools={"": pool}, buffers={})
+    Planner(settings, find("schedule", settings.schedule.policy)).plan(cluster, {})
+
+
+def describe_machine(cluster: Cluster, settings: ScheduleSettings) -> Machine:
+    """Return the nodes and the pool of burst buffers that the settings name."""
+    unit, nodes = settings.schedule.unit, cluster.nodes
+    name = settings.schedule.pool or max(cluster.pools, key=lambda pool: cluster.pools[pool].total, default="")
+    pool = cluster.pools.get(name, Pool(total=0, free=0))
+    return Machine(
+        unit=unit,
+        nodes=nodes.count if unit == "nodes" else nodes.cpus,
+        free_nodes=nodes.idle if unit == "nodes" else nodes.idle_cpus,
+        pool=name if name in cluster.pools else "",
+        space=pool.total,
+        free_space=pool.free,
+    )
+
+
+def is_excluded(job: SlurmJob, excluded: Excluded) -> bool:
+    return (
+        any(partition in excluded.partitions for partition in job.partition.split(","))
+        or job.user in excluded.users
+        or job.account in excluded.accounts
+        or job.qos in excluded.qos
+    )
+
+
+def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings, predict: Predict) -> list[RunningJob]:
+    """List the jobs that hold nodes or space and do not wait, those that end first in front."""
+    now, hidden = cluster.at, settings.exclude.partitions
+    holders = []
+    for job in cluster.jobs:
+        space = cluster.buffers.get(job.number, 0)
+        runs = job.state in RUNNING or job.state in LEAVING
+        if job.is_waiting or not (runs or space) or job.partition in hidden:
+            continue
+        start = job.start if job.start <= now else now
+        soon = now + _TEARDOWN
+        holds_nodes = runs and job.state != "STAGE_OUT"
+        has_ended = job.state not in RUNNING
+        holders.append(
+            RunningJob(
+                job=job,
+                amount=amount_of(job, machine) if holds_nodes else 0,
+                space=space,
+                start=start,
+                end_by=soon if has_ended else max(start + job.limit, soon),
+                expected_end=soon if has_ended else max(start + min(predict(job), job.limit), soon),
+            )
+        )
+    return sorted(holders, key=lambda holder: holder.end_by)
+
+
+def sort_waiting(
+    cluster: Cluster, machine: Machine, settings: ScheduleSettings, kept: Mapping[str, float]
+) -> tuple[list[SlurmJob], list[PlannedJob]]:
+    """Return the waiting jobs that can be planned, in order of submission, and the others with the reason."""
+    waiting: list[SlurmJob] = []
+    others: list[PlannedJob] = []
+    for job in cluster.jobs:
+        if not job.is_waiting:
+            continue
+        if refusal := _find_refusal(job, cluster, machine, settings, kept):
+            others.append(_other(job, machine, *refusal))
+        else:
+            waiting.append(job)
+    return sorted(waiting, key=lambda job: (job.submit, int(job.number))), others
+
+
+def _other(job: SlurmJob, machine: Machine, because: Because, sentence: str) -> PlannedJob:
+    space = 0 if math.isnan(job.space) else round(job.space)
+    return PlannedJob(
+        job=job, amount=amount_of(job, machine), space=space, start=math.nan, because=because, sentence=sentence
+    )
+
+
+def _find_refusal(
+    job: SlurmJob, cluster: Cluster, machine: Machine, settings: ScheduleSettings, kept: Mapping[str, float]
+) -> tuple[Because, str] | None:
+    """Return why the job cannot be planned, or None."""
+    if is_excluded(job, settings.exclude):
+        return Because.EXCLUDED, "The settings exclude its partition, user, account or QOS; Slurm alone decides."
+    if job.priority == 0:
+        return Because.HELD, f"It is held ({job.reason}); its owner or an administrator releases it."
+    is_ours = job.reason == "BeginTime" and job.eligible <= kept.get(job.number, 0.0) + _LATE
+    if job.reason not in _OPEN and not is_ours:
+        return Because.SLURM, f"Slurm lets it wait: {job.reason}."
+    if job.is_part:
+        return Because.SLURM, "It is part of a heterogeneous job; Slurm alone decides."
+    if math.isnan(job.space) and job.number not in cluster.buffers:
+        return Because.UNCLEAR, "The size of its burst buffer cannot be read; Slurm alone decides."
+    amount, space = amount_of(job, machine), space_of(job, machine, cluster.buffers)
+    if amount > machine.nodes:
+        return Because.TOO_LARGE, f"It needs {amount} {machine.unit}; Slurm can use {machine.nodes}."
+    if space > machine.space:
+        whole = f"all of pool {machine.pool} is {format_size(machine.space)}"
+        return Because.TOO_LARGE, f"It needs {format_size(space)}; {whole}."
+    return None
+
+
+def choose_depth(
+    waiting: Sequence[SlurmJob], now: float, settings: ScheduleSettings, kept: Collection[str]
+) -> tuple[list[SlurmJob], list[SlurmJob]]:
+    """Return the jobs to plan, the longest waiting ones first and then by Slurm's priority, and those beyond the depth.
+
+    A job that the planner keeps back is always planned, so that it is let go in time.
+    """
+    depth = settings.schedule.depth
+    if len(waiting) <= depth:
+        return list(waiting), []
+    late = now - settings.schedule.longest_wait
+    ranked = sorted(waiting, key=lambda job: (job.submit > late, job.number not in kept, -job.priority))
+    chosen = {job.number for job in ranked[:depth]}
+    return [job for job in waiting if job.number in chosen], [job for job in waiting if job.number not in chosen]
+
+
+def make_view(
+    cluster: Cluster,
+    machine: Machine,
+    waiting: Sequence[SlurmJob],
+    running: Sequence[RunningJob],
+    predict: Predict,
+) -> View:
+    """Return what a policy sees. Waiting jobs are the first rows, in order of submission."""
+    now, names = cluster.at, _Names()
+    jobs = np.zeros(len(waiting) + len(running), KNOWN_JOB)
+    for row, job in enumerate(waiting):
+        held = job.number in cluster.buffers
+        record = jobs[row]
+        _describe(record, job, names, amount_of(job, machine), space_of(job, machine, cluster.buffers))
+        record["held"], record["predicted"] = held, min(max(predict(job), 1.0), job.limit)
+    for row, holder in enumerate(running, len(waiting)):
+        record = jobs[row]
+        _describe(record, holder.job, names, holder.amount, holder.space)
+        record["start"], record["end_by"] = holder.start, holder.end_by
+        record["predicted"] = holder.expected_end - holder.start
+        record["expected_end"], record["space_until"] = holder.expected_end, holder.end_by
+    busy = int(jobs["nodes"][len(waiting) :].sum())
+    overview = np.zeros(1, MACHINE)
+    overview[0]["now"], overview[0]["nodes"], overview[0]["bytes"] = now, machine.free_nodes + busy, machine.space
+    overview[0]["free_nodes"], overview[0]["free_bytes"] = machine.free_nodes, machine.free_space
+    overview[0]["holding"], overview[0]["wants_plan"] = int(jobs["held"].sum()), True
+    queue = np.arange(len(waiting))
+    by_walltime = queue[np.argsort(jobs["walltime"][: len(waiting)], kind="stable")]
+    return View(overview, jobs, queue, by_walltime, np.arange(len(waiting), len(jobs)))
+
+
+class _Names:
+    """Numbers for names, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, kind: str, name: str) -> int:
+        return self._numbers.setdefault((kind, name), len(self._numbers)) if name else -1
+
+
+def _describe(record: np.void, job: SlurmJob, names: _Names, amount: int, space: int) -> None:
+    record["id"], record["submit"], record["nodes"] = int(job.number), job.submit, amount
+    record["walltime"], record["bytes"] = max(job.limit, 1.0), space
+    record["user"], record["project"] = names.number("user", job.user), names.number("project", job.account)
+    record["tier"] = record["application"] = -1
