@@ -28,9 +28,9 @@ class CommandFailed(UserError):
 class CommandHangs(CommandFailed):
     """A command did not end in time. `out` is its output up to then."""
 
-    def __init__(self, message: str, out: str = "") -> None:
-        super().__init__(message)
-        self.out = out
+    def __init__(self, argv: Sequence[str], reason: str, out: str = "") -> None:
+        super().__init__(f"{format_command(argv)}: {reason}")
+        self.reason, self.out = reason, out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +93,7 @@ def run_unchecked(
     kills the command too.
     """
     if (earlier := _stuck.get(tuple(argv))) and earlier.poll() is None:
-        raise CommandHangs(
-            f"{format_command(argv)}: not started: process {earlier.pid} runs the same command and still hangs"
-        )
+        raise CommandHangs(argv, f"not started: process {earlier.pid} runs the same command and still hangs")
     _stuck.pop(tuple(argv), None)
     environment = os.environ | {"LC_ALL": "C"} | dict(variables or {})
     descriptors = tuple(inherited_descriptors)
@@ -106,7 +104,7 @@ def run_unchecked(
         except subprocess.TimeoutExpired as late:
             end = "stopped" if _stop(process, argv) else f"process {process.pid} cannot be stopped"
             printed = (late.output or b"").decode("utf-8", errors)
-            raise CommandHangs(f"{format_command(argv)}: no answer within {timeout:g} s; {end}", printed) from None
+            raise CommandHangs(argv, f"no answer within {timeout:g} s; {end}", printed) from None
         except BaseException:
             _stop(process, argv)
             raise

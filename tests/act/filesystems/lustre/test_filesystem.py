@@ -466,7 +466,7 @@ def test_what_df_printed_before_it_hung_tells_which_ost_it_waits_for(
 
     def hangs(argv: tuple[str, ...], *, timeout: float) -> Completed:
         if argv[:2] == ("lfs", "df"):
-            raise CommandHangs("lfs df: no answer", half)
+            raise CommandHangs(("lfs", "df"), "no answer", half)
         return run_unchecked(argv, timeout=timeout)
 
     monkeypatch.setattr("forebay.act.filesystems.lustre.filesystem.run_unchecked", hangs)

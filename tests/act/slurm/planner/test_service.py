@@ -37,10 +37,10 @@ class Site:
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
-    def service(self, **plan: str) -> PlannerService:
+    def service(self, *, timeout: str = "30 s", **plan: str) -> PlannerService:
         keys = {"mode": "steer", "policy": "plan:alpha=1", "folder": "plan"} | plan
         lines = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
-        (self.folder / "schedule.toml").write_text(f"[schedule]\n{lines}")
+        (self.folder / "schedule.toml").write_text(f'[schedule]\n{lines}[slurm]\ntimeout = "{timeout}"\n')
         return PlannerService(read_schedule_settings(self.folder / "schedule.toml"), self.said.append)
 
     @property
@@ -106,6 +106,20 @@ def test_changes_that_slurm_refuses_are_counted(site: Site) -> None:
     service = site.service()
     service.run_cycle()
     assert service.counts.complaints == 1 and site.said == ["Slurm refused changes: Access denied"]
+
+
+def test_changes_of_jobs_that_have_started_or_ended_meanwhile_are_no_refusals(site: Site) -> None:
+    late = "Job has already finished for job 65"
+    site.command("scontrol", f'if [ "$1" = show ]; then cat {site.folder}/burst; else echo "{late}" >&2; fi')
+    site.service().run_cycle()
+    assert site.said == []
+
+
+def test_a_command_that_hangs_is_named_without_its_arguments(site: Site) -> None:
+    site.command("squeue", "sleep 60")
+    service = site.service(timeout="0.2 s")
+    service.run_cycle()
+    assert site.said == ["no new plan, as Slurm does not answer: squeue: no answer within 0.2 s; stopped"]
 
 
 def test_a_second_planner_does_not_use_the_same_folder(site: Site) -> None:

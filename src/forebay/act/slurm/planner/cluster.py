@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from forebay.act.command import CommandFailed, Completed, run_unchecked
+from forebay.act.command import CommandFailed, CommandHangs, Completed, run_unchecked
 from forebay.act.slurm.queue import parse_time_limit
 from forebay.model.units import parse_size
 
@@ -125,7 +125,10 @@ class SlurmCommands:
 
     def _run_unchecked(self, *argv: str, text: str = "") -> Completed:
         variables = {"SLURM_TIME_FORMAT": "%s"} | ({"SLURM_CONF": str(self.conf)} if self.conf else {})
-        return run_unchecked(argv, timeout=self.timeout, variables=variables, text=text)
+        try:
+            return run_unchecked(argv, timeout=self.timeout, variables=variables, text=text)
+        except CommandHangs as error:  # without the arguments, which are long and the same every time
+            raise CommandFailed(f"{argv[0]}: {error.reason}") from None
 
 
 def parse_jobs(text: str) -> Iterable[SlurmJob]:

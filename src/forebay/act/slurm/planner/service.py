@@ -25,6 +25,7 @@ from forebay.model.errors import UserError, why
 from forebay.model.units import plural
 
 PLAN, RECORD, BOOK = "plan.json", "record.jsonl", "changes.json"
+_TOO_LATE = ("Invalid job id", "no longer pending", "already finished")  # the job has started or ended meanwhile
 _LONGEST_SHARE = 0.5  # of the time that cycles may take; a slow Slurm is asked less often
 
 Report = Callable[[str], None]
@@ -130,7 +131,7 @@ class PlannerService:
         write_book(self._book_file, book)
         self.counts.updates += len(commands)
         self.counts.complaints += len(complaints)
-        refusals = [line for line in complaints if "Invalid job id" not in line and "no longer pending" not in line]
+        refusals = [line for line in complaints if not any(words in line for words in _TOO_LATE)]
         if refusals and not self._was_refused:
             self._report(f"Slurm refused changes: {refusals[0]}")
         self._was_refused = bool(refusals)
