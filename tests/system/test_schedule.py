@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,18 @@ def plan(config: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text())) if path.exists() else {"planned": []}
 
 
-def occupy(slurm: Slurm, config: Path) -> list[str]:
-    """Both nodes are busy with 60 GB; the jobs that wait for the space came in the wrong order."""
+WRONG_ORDER = ((60, 6), (60, 4), (60, 2))
+
+
+def occupy(
+    slurm: Slurm, config: Path, waiting: Sequence[tuple[int, int]] = WRONG_ORDER, body: str = "sleep 0.1"
+) -> list[str]:
+    """Both nodes are busy with 60 GB; other jobs wait, with these sizes and limits."""
     go = f"while [ ! -e {slurm.work}/{config.parent.name} ]; do sleep 0.05; done"
     busy = [submit(slurm, "busy", gigabytes, 30, go) for gigabytes in (60, 0)]
     for job in busy:
         slurm.wait(job, "RUNNING")
-    return [submit(slurm, f"j{minutes}", 60, minutes) for minutes in (6, 4, 2)]
+    return [submit(slurm, f"j{minutes}", gigabytes, minutes, body) for gigabytes, minutes in waiting]
 
 
 def test_jobs_start_in_the_order_of_the_plan_and_nothing_is_left_behind(slurm: Slurm, config: Path) -> None:
@@ -92,11 +97,13 @@ def test_jobs_start_in_the_order_of_the_plan_and_nothing_is_left_behind(slurm: S
         (slurm.work / config.parent.name).touch()
         for job in jobs:
             slurm.wait(job, "COMPLETED")
+        record = config.parent / "plan" / "record.jsonl"
+        wait_until(lambda: record.read_text().count('"event": "ends"') == 5, "not all ends are recorded")
         planner.send_signal(signal.SIGTERM)
         assert (planner.wait(60), limited(piped(planner.stderr).read)) == (0, "")
     starts = {job: slurm.completed()[job]["StartTime"] for job in jobs}
     assert sorted(jobs, key=lambda job: (starts[job], -int(job))) == jobs[::-1]
-    replayed = forebay("replay", str(config.parent / "plan" / "record.jsonl"), "--json")
+    replayed = forebay("replay", str(record), "--json")
     assert replayed.returncode == 0 and json.loads(replayed.stdout)["jobs"] >= 3
 
 
@@ -114,3 +121,15 @@ def test_a_killed_planner_leaves_no_job_held_and_slurm_goes_on(slurm: Slurm, con
     (slurm.work / config.parent.name).touch()
     for job in jobs:
         slurm.wait(job, "COMPLETED")
+
+
+def test_a_job_that_waits_for_too_long_gets_space_although_smaller_ones_want_it(slurm: Slurm, config: Path) -> None:
+    config.write_text(config.read_text().replace("[schedule]", '[schedule]\nlongest_wait = "2 s"'))
+    large, *small = occupy(slurm, config, [(90, 9), *[(40, 1)] * 12], "sleep 1")
+    with planning(config):
+        wait_until(lambda: plan(config)["planned"][:1] and plan(config)["planned"][0]["overdue"], "no job is overdue")
+        (slurm.work / config.parent.name).touch()
+        for job in (large, *small):
+            slurm.wait(job, "COMPLETED")
+    starts = {job: slurm.completed()[job]["StartTime"] for job in (large, *small)}
+    assert sum(starts[job] < starts[large] for job in small) <= 2

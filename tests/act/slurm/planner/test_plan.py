@@ -96,6 +96,12 @@ def test_only_the_jobs_that_slurm_would_start_first_are_planned_and_the_longest_
     assert (plan.others, plan.deep) == ((), 24)
 
 
+def test_of_many_overdue_jobs_those_that_were_submitted_first_are_planned() -> None:
+    jobs = [job(k, submit=NOW - 9000 + k, priority=k) for k in range(1, 30)]
+    plan = plan_of(cluster(*jobs), settings(depth=5, longest_wait=4000.0))
+    assert sorted(int(planned.job.number) for planned in plan.planned) == [1, 2, 3, 4, 5]
+
+
 def test_processors_are_planned_where_jobs_share_nodes() -> None:
     plan = plan_of(cluster(job(1, cpus=7), job(2, cpus=2)), settings(unit="cpus"))
     assert plan.machine.nodes == 8

@@ -22,7 +22,7 @@ from forebay.act.slurm.planner.steering import (
     write_book,
 )  # fmt: skip
 from forebay.model.errors import BadInput
-from support.slurm_planner import GB, NOW, TOP, cluster, job, plan_of, running
+from support.slurm_planner import GB, NOW, TOP, cluster, job, plan_of, running, settings
 
 RULES = Steering(ahead=10.0, lease=30.0)
 
@@ -96,11 +96,12 @@ def test_a_job_is_let_go_as_soon_as_the_plan_starts_it() -> None:
     assert steer(plan, book, RULES) == ({}, ["update JobId=2 StartTime=now"])
 
 
-def test_an_overdue_job_is_never_kept_back() -> None:
-    plan = crowded()
-    overdue = replace(plan, planned=tuple(replace(planned, is_overdue=True) for planned in plan.planned))
-    book, _ = steer(overdue, {}, RULES)
-    assert not any(change.kept for change in book.values())
+def test_the_overdue_job_that_was_submitted_first_gets_the_space_whatever_the_limit_is() -> None:
+    small = [job(k, space=40.0 * GB, limit=600.0) for k in range(4, 9)]
+    now = cluster(running(1, space=50.0 * GB), job(3, space=60.0 * GB, limit=900.0), *small)
+    for rules in (RULES, RULES.model_copy(update={"most": 1})):
+        book, _ = steer(plan_of(now, settings(longest_wait=10.0)), {}, rules)
+        assert {number for number, change in book.items() if change.kept} == {"5", "6", "7", "8"}
 
 
 def test_most_limits_how_many_are_kept_back() -> None:

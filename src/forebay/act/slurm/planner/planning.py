@@ -213,15 +213,16 @@ def _find_refusal(
 def choose_depth(
     waiting: Sequence[SlurmJob], now: float, settings: ScheduleSettings, kept: Collection[str]
 ) -> tuple[list[SlurmJob], list[SlurmJob]]:
-    """Return the jobs to plan, the longest waiting ones first and then by Slurm's priority, and those beyond the depth.
+    """Return the jobs to plan and those beyond the depth: first overdue jobs by submission, then by Slurm's priority.
 
-    A job that the planner keeps back is always planned, so that it is let go in time.
+    A job that the planner keeps back goes before those of higher priority, so that it is let go in time.
     """
     depth = settings.schedule.depth
     if len(waiting) <= depth:
         return list(waiting), []
     late = now - settings.schedule.longest_wait
-    ranked = sorted(waiting, key=lambda job: (job.submit > late, job.number not in kept, -job.priority))
+    overdue, others = [job for job in waiting if job.submit <= late], [job for job in waiting if job.submit > late]
+    ranked = [*overdue, *sorted(others, key=lambda job: (job.number not in kept, -job.priority))]
     chosen = {job.number for job in ranked[:depth]}
     return [job for job in waiting if job.number in chosen], [job for job in waiting if job.number not in chosen]
 

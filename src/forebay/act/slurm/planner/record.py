@@ -118,7 +118,7 @@ def _open(path: Path) -> IO[str]:
 
 
 def write_plan(path: Path, plan: Plan, book: Book, settings: Line) -> None:
-    """Write the plan as it is now, for the page and for `forebay schedule --show`."""
+    """Write the plan as it is now, for the page."""
     write_file(path, json.dumps(plan_document(plan, book, settings), separators=(",", ":")) + "\n", 0o644)
 
 

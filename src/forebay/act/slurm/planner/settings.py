@@ -42,7 +42,7 @@ class Steering(toml.Table):
     lease: Annotated[toml.Seconds, toml.up_to(3600.0)] = 300.0
     """For how long a job is kept back; renewed while the plan wants it."""
     most: int = toml.Field(default=200, ge=0, le=20_000)
-    """The most jobs that are kept back at once; 0: none, only priorities are changed."""
+    """The most jobs that are kept back at once, unless one has waited for `longest_wait`; 0: none, only priorities."""
 
 
 class SlurmAccess(toml.Table):

@@ -96,11 +96,17 @@ def choose_kept(plan: Plan, settings: Steering) -> set[str]:
 
     The next one may take its space as soon as there is enough, without waiting for the next plan. It is kept back, too,
     while another job that is due has yet to take its space: Slurm does not always take them in order of priority.
+
+    While overdue jobs wait for space, all but the first of them are kept back, however many. Else smaller ones would
+    take the space again and again.
     """
-    needy = [planned for planned in plan.planned if planned.space and not planned.holds and not planned.is_overdue]
-    due = [planned for planned in needy if planned.may_stage]
+    needy = [planned for planned in plan.planned if planned.space and not planned.holds]
     later = [planned for planned in needy if not planned.may_stage]
-    first = 0 if due else 1
+    overdue = [planned for planned in needy if planned.is_overdue]
+    if overdue and settings.most:
+        oldest = min(overdue, key=lambda planned: (planned.job.submit, int(planned.job.number)))
+        return {planned.job.number for planned in later if planned is not oldest}
+    first = 0 if len(later) < len(needy) else 1
     return {planned.job.number for planned in later[first : first + settings.most]}
 
 
