@@ -1,11 +1,11 @@
 """`forebay agent`: the agent of a storage node."""
 
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forebay.cli.signals import end_on_signals
 from forebay.show.options import Json
 from forebay.show.output import announce
 
@@ -17,8 +17,6 @@ Check = Annotated[bool, typer.Option("--check", help="Only check the file and it
 @commands.command(epilog="Example: forebay agent examples/agent.toml --check")
 def agent(file: File, check: Check = False, json: Json = False) -> None:
     """Run the agent that manages a storage node's volumes. Ctrl-C ends it."""
-    import threading
-
     from forebay.act.control.agent.settings import read_agent
 
     agent_file = read_agent(file)
@@ -31,14 +29,7 @@ def agent(file: File, check: Check = False, json: Json = False) -> None:
     from forebay.act.control.agent.agent import Agent
 
     running = Agent(agent_file, lambda line: typer.echo(f"forebay: {line}", err=True))
-    ended = threading.Event()
-
-    def end(number: int, _frame: object) -> None:
-        ended.set()
-        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    ended = end_on_signals()
     running.start()
     announce({"ready": "agent", **document}, f"agent ready: node {document['node']}", json_line=json)
     ended.wait()

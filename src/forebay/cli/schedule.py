@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.cli.signals import end_on_signals
 from forebay.model.units import format_duration, format_size
 from forebay.show.options import Json
 from forebay.show.output import announce, print_json, print_table
@@ -33,8 +33,6 @@ def schedule(
 
     In shadow mode it only records what it would do. Ctrl-C ends it, and gives all jobs back what they had.
     """
-    import threading
-
     from forebay.act.forward.net.address import parse_address
     from forebay.act.metrics import Endpoint
     from forebay.act.slurm.planner.service import PlannerService
@@ -42,9 +40,9 @@ def schedule(
 
     settings = read_schedule_settings(config)
     about = {"mode": settings.schedule.mode, "policy": settings.schedule.policy}
-    words = f"{about['mode']} mode, policy {about['policy']}"
+    summary = f"{about['mode']} mode, policy {about['policy']}"
     if check:
-        announce({"file": str(config), **about}, f"{config}: valid: {words}", json_line=json)
+        announce({"file": str(config), **about}, f"{config}: valid: {summary}", json_line=json)
         return
     service = PlannerService(settings, lambda line: typer.echo(f"forebay: {line}", err=True))
     if release:
@@ -54,17 +52,10 @@ def schedule(
     if once:
         _print_plan(service.make_plan(), json=json)
         return
-    ended = threading.Event()
-
-    def end(number: int, _frame: object) -> None:
-        ended.set()
-        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    ended = end_on_signals()
     address = settings.schedule.metrics
     endpoint = Endpoint(parse_address(address, "schedule.metrics"), service.metrics) if address else None
-    announce({"ready": "schedule", **about}, f"schedule ready: {words}", json_line=json)
+    announce({"ready": "schedule", **about}, f"schedule ready: {summary}", json_line=json)
     try:
         service.run(ended)
     finally:

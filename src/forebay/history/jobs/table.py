@@ -56,12 +56,12 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parse(cells: Mapping[str, str]) -> Row:
-    nodes = int(_whole(cells, "nodes"))
+    nodes = int(_number(cells, "nodes", "a whole number", float.is_integer))
     [space] = [name for name in _SPACE if name in cells]
     size = _convert(cells, space, lambda text: parse_size(require_unit(text) if space.startswith("space") else text))
     staged = {name: int(_convert(cells, name, parse_size)) if cells.get(name) else None for name in _STAGED}
     return Row(
-        id=_required(cells, "job"),
+        id=_read_cell(cells, "job"),
         submit=_number(cells, "submit"),
         nodes=nodes,
         walltime=_number(cells, "walltime"),
@@ -72,14 +72,14 @@ def _parse(cells: Mapping[str, str]) -> Row:
     )
 
 
-def _required(cells: Mapping[str, str], name: str) -> str:
+def _read_cell(cells: Mapping[str, str], name: str) -> str:
     if not cells[name]:
         raise ValueError(f"{name} is missing")
     return cells[name]
 
 
 def _convert(cells: Mapping[str, str], name: str, parse: Callable[[str], float]) -> float:
-    text = _required(cells, name)
+    text = _read_cell(cells, name)
     try:
         value = parse(text)
     except ValueError as error:
@@ -89,23 +89,17 @@ def _convert(cells: Mapping[str, str], name: str, parse: Callable[[str], float])
     return value
 
 
-def _number(cells: Mapping[str, str], name: str) -> float:
-    text = _required(cells, name)
+def _number(
+    cells: Mapping[str, str],
+    name: str,
+    rule: str = "a number of seconds",
+    holds: Callable[[float], bool] = math.isfinite,
+) -> float:
+    text = _read_cell(cells, name)
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a number of seconds, not {quote(text)}")
-    return value
-
-
-def _whole(cells: Mapping[str, str], name: str) -> float:
-    text = _required(cells, name)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not value.is_integer():
-        raise ValueError(f"{name} must be a whole number, not {quote(text)}")
+    if not holds(value):
+        raise ValueError(f"{name} must be {rule}, not {quote(text)}")
     return value

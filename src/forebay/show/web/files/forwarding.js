@@ -2,7 +2,7 @@
 
 import { line } from "/page/charts.js";
 import { h, put, table } from "/page/dom.js";
-import { LONG, ask } from "/page/link.js";
+import { poll } from "/page/link.js";
 import { count, duration, moment, plural, rate, size } from "/page/format.js";
 
 const EVERY = 2000;
@@ -11,28 +11,17 @@ export function show(main) {
   const box = h("div", {});
   put(main, h("div", { class: "row bar-row" }, h("h2", {}, "Forwarding")), box);
   put(box, h("p", { class: "quiet" }, "Loading …"));
-  let before = null,
-    ended = false,
-    timer = null;
-  const work = async () => {
-    if (!document.hidden) {
-      try {
-        const view = await ask("/v1/page/looks/forwarding", { patience: LONG });
-        if (ended) return;
-        draw(box, view, before);
-        before = { at: performance.now(), nodes: new Map((view.nodes ?? []).map((node) => [node.address, node])) };
-        if (view.none) return;
-      } catch (error) {
-        if (!ended) put(box, h("p", { class: "note" }, `${error.message}.`));
-      }
-    }
-    if (!ended) timer = setTimeout(work, EVERY);
-  };
-  work();
-  return () => {
-    ended = true;
-    clearTimeout(timer);
-  };
+  let before = null;
+  return poll(
+    "/v1/page/looks/forwarding",
+    EVERY,
+    (view) => {
+      draw(box, view, before);
+      before = { at: performance.now(), nodes: new Map((view.nodes ?? []).map((node) => [node.address, node])) };
+      return view.none;
+    },
+    (error) => put(box, h("p", { class: "note" }, `${error.message}.`)),
+  );
 }
 
 /** Bytes per second since the last update. */

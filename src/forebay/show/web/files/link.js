@@ -42,7 +42,7 @@ function notify(kind, what) {
 const NO_ANSWER = "no-answer", // the page's own code; all others are the API's
   LOGGED_OUT = ["not-logged-in", "login-ended", "bad-credential"];
 
-export class ServiceError extends Error {
+class ServiceError extends Error {
   constructor(code, message) {
     super(message);
     this.code = code;
@@ -80,6 +80,29 @@ function refused(code, message, quiet) {
   const error = new ServiceError(code, message);
   if (error.isLoggedOut && !quiet) notify("login", error);
   return error;
+}
+
+/** Asks for a view every `pause` milliseconds while somebody can see the page, until the returned function is called.
+ * `draw` returns true if the view will not change any more. */
+export function poll(path, pause, draw, fail) {
+  let ended = false,
+    timer = null;
+  const work = async () => {
+    if (!document.hidden) {
+      try {
+        const view = await ask(path, { patience: LONG });
+        if (ended || draw(view)) return;
+      } catch (error) {
+        if (!ended) fail(error);
+      }
+    }
+    if (!ended) timer = setTimeout(work, pause);
+  };
+  work();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
 }
 
 /** The time that the page shows, in seconds since 1970: now, or the selected moment of a journal. */

@@ -1,7 +1,7 @@
 // The plan for Slurm's queue: what runs, which job starts when, and why this one waits.
 
 import { h, put, s, table } from "/page/dom.js";
-import { LONG, ask } from "/page/link.js";
+import { poll } from "/page/link.js";
 import { count, duration, moment, plural, size } from "/page/format.js";
 
 const EVERY = 3000;
@@ -30,26 +30,15 @@ export function show(main) {
   const box = h("div", {});
   put(main, h("div", { class: "row bar-row" }, h("h2", {}, "Schedule")), box);
   put(box, h("p", { class: "quiet" }, "Loading …"));
-  let ended = false,
-    timer = null;
-  const work = async () => {
-    if (!document.hidden) {
-      try {
-        const view = await ask("/v1/page/looks/schedule", { patience: LONG });
-        if (ended) return;
-        draw(box, view);
-        if (view.none && !view.at) return;
-      } catch (error) {
-        if (!ended) put(box, h("p", { class: "note" }, `${error.message}.`));
-      }
-    }
-    if (!ended) timer = setTimeout(work, EVERY);
-  };
-  work();
-  return () => {
-    ended = true;
-    clearTimeout(timer);
-  };
+  return poll(
+    "/v1/page/looks/schedule",
+    EVERY,
+    (view) => {
+      draw(box, view);
+      return view.none && !view.at;
+    },
+    (error) => put(box, h("p", { class: "note" }, `${error.message}.`)),
+  );
 }
 
 function draw(box, view) {
