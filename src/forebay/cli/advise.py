@@ -18,6 +18,10 @@ from forebay.show.output import Document, print_json, ranges
 
 if TYPE_CHECKING:
     from forebay.act.advice import Advice
+    from forebay.act.filesystems.filesystem import FileSystem
+    from forebay.act.filesystems.settings import Settings
+    from forebay.history.store import Store
+    from forebay.model.layout import Target
 
 commands = typer.Typer()
 
@@ -51,18 +55,10 @@ def advise(
         return
     if app is None or procs is None:
         raise BadInput("--app" if app is None else "--procs", "is required")
-    if not 1 <= procs <= MOST_PROCESSES:
-        raise BadInput("--procs", f"must be between 1 and {MOST_PROCESSES}, not {procs}")
-    if not app:
-        raise BadInput("--app", "must not be empty")
-    if job is not None and not 0 < len(job) <= 200:
-        raise BadInput("--job", "must have 1 to 200 characters")
+    _check_options(app, procs, job, apply)
     at_most_a_year = (lambda seconds: 0 < seconds <= 366 * 86400), "must be longer than 0 s and at most a year"
     seconds = parse_quantity("--lease", lifetime, parse_duration, *at_most_a_year)
-    if apply is not None and not apply.is_dir():
-        raise BadInput(str(apply), "is not a folder" if apply.exists() else "no such folder")
-    from forebay.act.advice import JobRequest, advise, check_usable, choose_filesystem, known_targets, recorded_mount
-    from forebay.act.filesystems.filesystem import exclude_targets
+    from forebay.act.advice import JobRequest, advise, choose_filesystem, recorded_mount
     from forebay.act.filesystems.load import read_loads
     from forebay.act.filesystems.pools import read_pools
     from forebay.act.filesystems.settings import Settings, open_filesystem, read_settings
@@ -77,18 +73,8 @@ def advise(
             raise BadInput("--filesystem", f"leave it out: the file of --system already names {mount}")
         chosen = choose_filesystem(store, app, mount if filesystem is None else str(filesystem), apply)
         striper, files = find("stripe", policy), open_filesystem(settings)
-        if settings.targets or settings.mount is not None or apply is not None:
-            current = files.targets(apply)
-        else:
-            current = known_targets(store, chosen.mount)
         folder = None if shadow and settings.targets else apply  # which may be on another machine
-        if pool is not None:
-            members = files.pool_targets(pool, folder)
-            outside = {t.index: f"not in pool {pool}" for t in current if t.index not in members}
-            current = exclude_targets(current, outside)
-        if folder is not None:
-            current = files.restrict(current, folder, pool or "")
-        check_usable(current, settings.name or "the file system")
+        current = _list_targets(store, settings, files, chosen.mount, apply, folder, pool)
         now, leases = time.time(), settings.name or chosen.mount or "default"
         request = JobRequest(app=app, nprocs=procs, now=now, chance=random.random(), job=job, until=now + seconds)
         request = replace(request, system=leases, filesystem=chosen.mount)
@@ -100,6 +86,44 @@ def advise(
     if chosen.because:
         advice = replace(advice, notes=(chosen.because, *advice.notes))
     print_json(_document(advice)) if json else _print(advice)
+
+
+def _check_options(app: str, procs: int, job: str | None, apply: Path | None) -> None:
+    if not 1 <= procs <= MOST_PROCESSES:
+        raise BadInput("--procs", f"must be between 1 and {MOST_PROCESSES}, not {procs}")
+    if not app:
+        raise BadInput("--app", "must not be empty")
+    if job is not None and not 0 < len(job) <= 200:
+        raise BadInput("--job", "must have 1 to 200 characters")
+    if apply is not None and not apply.is_dir():
+        raise BadInput(str(apply), "is not a folder" if apply.exists() else "no such folder")
+
+
+def _list_targets(
+    store: Store,
+    settings: Settings,
+    files: FileSystem,
+    mount: str | None,
+    apply: Path | None,
+    folder: Path | None,
+    pool: str | None,
+) -> tuple[Target, ...]:
+    """The targets that new files in the folder can use."""
+    from forebay.act.advice import check_usable, known_targets
+    from forebay.act.filesystems.filesystem import exclude_targets
+
+    if settings.targets or settings.mount is not None or apply is not None:
+        current = files.targets(apply)
+    else:
+        current = known_targets(store, mount)
+    if pool is not None:
+        members = files.pool_targets(pool, folder)
+        outside = {t.index: f"not in pool {pool}" for t in current if t.index not in members}
+        current = exclude_targets(current, outside)
+    if folder is not None:
+        current = files.restrict(current, folder, pool or "")
+    check_usable(current, settings.name or "the file system")
+    return current
 
 
 def _release(db: str | None, job: str, json: bool) -> None:
