@@ -71,9 +71,9 @@ def watch(drawn: Drawn, plan: Plan) -> WatchReport:
 
 
 def judge(drawn: Drawn, found: WatchReport, score: Score) -> None:
-    slower = {regression.app: regression for regression in found.regressions.found if not regression.slow_osts}
+    slower = {regression.app: regression for regression in found.regressions.all if not regression.slow_osts}
     targets = {target.ost for target in found.targets}
-    pairs = {frozenset((pair.first.job_id, pair.second.job_id)) for pair in found.contentions.found}
+    pairs = {frozenset((pair.first.job_id, pair.second.job_id)) for pair in found.contentions.pairs}
     truths: tuple[set[Any], ...] = set(drawn.slower), set(drawn.slow_osts), set(drawn.pairs)
     answers: tuple[set[Any], ...] = set(slower), targets, pairs
     for kind, truth, answer in zip(KINDS, truths, answers, strict=True):

@@ -38,7 +38,7 @@ def planted(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> WatchRepo
 
 
 def test_slower_applications_are_found_with_their_first_bad_run(planted: WatchReport, drawn: Drawn) -> None:
-    found = {regression.app: regression for regression in planted.regressions.found if not regression.slow_osts}
+    found = {regression.app: regression for regression in planted.regressions.all if not regression.slow_osts}
     assert len(set(found) & set(drawn.slower)) >= 5
     assert len(set(found) - set(drawn.slower)) <= 1
     jobs = {number: row["job_id"] for number, row in enumerate(drawn.rows, 1)}
@@ -56,16 +56,16 @@ def test_a_slow_target_is_found_with_its_time(planted: WatchReport, drawn: Drawn
 
 
 def test_pairs_in_each_others_way_are_found(planted: WatchReport, drawn: Drawn) -> None:
-    pairs = {frozenset((pair.first.job_id, pair.second.job_id)) for pair in planted.contentions.found}
+    pairs = {frozenset((pair.first.job_id, pair.second.job_id)) for pair in planted.contentions.pairs}
     assert len(pairs & drawn.pairs) >= 2
-    for pair in planted.contentions.found:
+    for pair in planted.contentions.pairs:
         assert pair.first.slowdown is not None and 0 < pair.chance <= 0.2
         assert pair.overlap_seconds > 0 and pair.osts
 
 
 def test_what_was_known_before_the_period_is_not_new(drawn: Drawn, tmp_path: Path) -> None:
     report = watch(tmp_path, drawn.rows, drawn.until - DAY, drawn.until)
-    assert not any(regression.is_new for regression in report.regressions.found)
+    assert not any(regression.is_new for regression in report.regressions.all)
     assert not any(target.is_new for target in report.targets)
 
 
@@ -73,8 +73,8 @@ def test_a_clean_history_raises_no_alarm(tmp_path: Path) -> None:
     clean = draw_history(Plan(apps=150), 17)
     report = watch(tmp_path, clean.rows, HALF, clean.until)
     assert report.regressions.tested >= 150
-    assert (report.regressions.found, report.targets) == ((), ())
-    assert not any(pair.is_likely for pair in report.contentions.found)
+    assert (report.regressions.all, report.targets) == ((), ())
+    assert not any(pair.is_likely for pair in report.contentions.pairs)
     assert not report.has_news
 
 
@@ -125,7 +125,7 @@ def test_runs_without_osts_can_still_be_slower(tmp_path: Path) -> None:
         for n in range(30)
     ]  # fmt: skip
     report = watch(tmp_path, rows, SOME, SOME + DAY)
-    [regression] = report.regressions.found
+    [regression] = report.regressions.all
     assert (regression.first_bad_run, regression.runs_before, regression.runs_after) == (21, 20, 10)
     assert regression.slowdown == pytest.approx(3.2, abs=0.1)
 
@@ -140,4 +140,4 @@ def test_on_postgresql_as_well(postgresql: PostgreSQL, tmp_path: Path) -> None:
             with store.reading() as connection:
                 reports.append(watch_history(connection, SOME, SOME + DAY))
     assert reports[0] == reports[1]
-    assert [regression.first_bad_run for regression in reports[0].regressions.found] == [21]
+    assert [regression.first_bad_run for regression in reports[0].regressions.all] == [21]

@@ -259,7 +259,7 @@ class _FileCopy:
         with name_errors(self._tree.source.path):
             data = self._reader.read(size, offset)
         if len(data) < size:
-            raise self._changed()
+            raise self._change_error()
         with name_errors(self._tree.target.path):
             if data != _ZEROS:  # else it stays a hole
                 self._writer.write(data, offset)
@@ -270,7 +270,7 @@ class _FileCopy:
         tree, status = self._tree, self._status
         with name_errors(tree.source.path):
             if self._reader.status().content != status.content:
-                raise self._changed()
+                raise self._change_error()
         with name_errors(tree.target.path):
             self._writer.set_status(stat.S_IMODE(status.mode), status.mtime, status.atime)
             number = self._writer.number
@@ -281,7 +281,7 @@ class _FileCopy:
         self._copier._journal.note_done(self._source, number)
         self._copier._note(1, 0)
 
-    def _changed(self) -> Changed:
+    def _change_error(self) -> Changed:
         return Changed(f"{self._tree.source.path}: was changed while it was copied; try again")
 
 

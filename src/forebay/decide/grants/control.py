@@ -66,12 +66,12 @@ class Control:
         assert staging is not None
         nodes = sorted(staging.nodes)  # the journal does not keep their order
         volumes = self.tables.volumes_of(grant)
-        own = [volume for volume in volumes if volume.node == node]
+        here = [volume for volume in volumes if volume.node == node]
         if staging.way == "in" and not ask.is_shared:
-            own = volumes[:1]  # its path is $FOREBAY_PATH
+            here = volumes[:1]  # its path is $FOREBAY_PATH
         return CopyAction(
             grant=grant.id, key=staging.key, way=staging.way, pairs=staging.pairs, uid=ask.uid, gid=ask.gid,
-            volumes=tuple(volume.name for volume in own), number=nodes.index(node), nodes=len(nodes),
+            volumes=tuple(volume.name for volume in here), number=nodes.index(node), nodes=len(nodes),
             servers=tuple(volume.settings.get("address", "") for volume in volumes) if ask.is_shared else (),
             settle=staging.is_copied,
         )  # fmt: skip

@@ -141,12 +141,12 @@ def _cost(
     total = 0.0  # with every job that has no start yet at its soonest one
     for row in jobs_to_plan:
         job = view.jobs[np.uint64(row)]
-        total += _waiting(job, soonest_start(view, job), alpha)
+        total += _weighted_wait(job, soonest_start(view, job), alpha)
     for k in range(jobs_to_plan.size):
         job = view.jobs[np.uint64(jobs_to_plan[order[k]])]
         soonest = soonest_start(view, job)
         start = earliest_start(trial, job, soonest, job.walltime)
-        total += _waiting(job, start, alpha) - _waiting(job, soonest, alpha)
+        total += _weighted_wait(job, start, alpha) - _weighted_wait(job, soonest, alpha)
         if total >= limit:
             return np.inf
         reserve(trial, job, start, job.walltime)
@@ -154,7 +154,7 @@ def _cost(
 
 
 @hot_kernel
-def _waiting(job: Array, start: float, alpha: float) -> float:
+def _weighted_wait(job: Array, start: float, alpha: float) -> float:
     wait = start - job.submit
     if alpha == 1.0:
         return wait  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ def slurm(view: Array, memory: Array, starts: Array) -> None:
                 continue  # skipped, without a reservation
             start_at(starts, row, now)
             free_bytes -= 0 if job.held else job.bytes
-        add(profile, start, _rounded(start + job.walltime), -job.nodes, 0)
+        add(profile, start, _round_up(start + job.walltime), -job.nodes, 0)
     if machine.stages:
         _stage_in(view, memory, starts, free_bytes, depth)
 
@@ -68,7 +68,7 @@ def _project_nodes(view: View, profile: Profile) -> None:
     for row in view.running:
         job = view.jobs[np.uint64(row)]
         if job.end_by > machine.now:
-            add(profile, _rounded(job.end_by), np.inf, job.nodes, 0)
+            add(profile, _round_up(job.end_by), np.inf, job.nodes, 0)
 
 
 @hot_kernel
@@ -83,5 +83,5 @@ def _first_release(view: View) -> float:
 
 
 @hot_kernel
-def _rounded(time: float) -> float:
+def _round_up(time: float) -> float:
     return np.ceil(time / RESOLUTION) * RESOLUTION  # type: ignore[no-any-return]

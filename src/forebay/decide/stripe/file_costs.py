@@ -186,8 +186,8 @@ def _observe(view: StripeView) -> tuple[tuple[Layout, float], ...]:
     volume = sum(c.bytes for c in view.file_sizes)
     valid = [run for run in usable_runs(replace(view, file_size=None)) if volume]
     alike = [run for run in valid if run.processes == view.processes]
-    one = [run for run in alike if run.components <= 1] or [run for run in valid if run.components <= 1] or alike
-    return tuple((_layout_of(run), volume / run.throughput) for run in one[-_COMPARED:])
+    simple = [run for run in alike if run.components <= 1] or [run for run in valid if run.components <= 1] or alike
+    return tuple((_layout_of(run), volume / run.throughput) for run in simple[-_COMPARED:])
 
 
 def _layout_of(run: Past) -> Layout:

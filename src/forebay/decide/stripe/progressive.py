@@ -49,13 +49,13 @@ def refine(view: StripeView, plain: Striping, *, margin: float, share: float) ->
     """
     if not view.file_sizes:
         return plain
-    one = replace(plain.layout, start=ANY)
-    model = model_files(view, one.size)
-    if slower := _explain_measured_loss(view, model.seconds(one), margin):
+    single = replace(plain.layout, start=ANY)
+    model = model_files(view, single.size)
+    if slower := _explain_measured_loss(view, model.seconds(single), margin):
         return _add_reason(plain, slower)
     # Nobody chooses the targets of components, so they may be those of other jobs.
-    kept = 1.0 if plain.layout.start == ANY else min(1.0, _share_anywhere(view, one.count) / share)
-    best = _find_best(model, view, one, kept)
+    kept = 1.0 if plain.layout.start == ANY else min(1.0, _share_anywhere(view, single.count) / share)
+    best = _find_best(model, view, single, kept)
     features = view.features
     if best is None:
         return plain
@@ -65,14 +65,14 @@ def refine(view: StripeView, plain: Striping, *, margin: float, share: float) ->
     because, missing = "", _explain_missing_room(view, best.layout)
     if missing:
         because = f"; small files stay off the MDT: {missing}"
-        best = _find_best(model, view, one, kept, on_mdt=False)
+        best = _find_best(model, view, single, kept, on_mdt=False)
         if best is None:
             return replace(plain, because=f"{plain.because}{because}")
     of_sizes = () if view.size_run is None or view.size_run in plain.runs else (view.size_run,)
     return replace(
         plain,
         layout=replace(best.layout, pool=features.pool),
-        because=f"{plain.because}; {_because(view, one, best)}{because}",
+        because=f"{plain.because}; {_because(view, single, best)}{because}",
         where="the file system chooses the targets of each component",
         targets=(),
         runs=(*plain.runs, *of_sizes),
@@ -85,35 +85,35 @@ def _add_reason(striping: Striping, reason: str) -> Striping:
 
 
 def _find_best(
-    model: FileModel, view: StripeView, one: Layout, kept: float, *, on_mdt: bool = True
+    model: FileModel, view: StripeView, single: Layout, kept: float, *, on_mdt: bool = True
 ) -> _Refinement | None:
     """Return the fastest layout of several components, the simplest of nearly equal ones; None if none is worth it."""
     varied = (model, model.vary(0.5), model.vary(2.0))
 
     def choose(layouts: Iterable[Layout]) -> _Refinement | None:
-        best, least = one, model.seconds(one)
+        best, least = single, model.seconds(single)
         for layout in layouts:
             seconds = model.seconds(layout, share=kept)
             if seconds * _SIMPLER ** (len(layout.before) - len(best.before)) < least:
                 best, least = layout, seconds
-        factors = [each.seconds(one) / each.seconds(best, share=kept) for each in varied]
+        factors = [each.seconds(single) / each.seconds(best, share=kept) for each in varied]
         gain = Gain(factor=factors[0], low=min(factors), high=max(factors))
         is_faster = gain.factor >= LEAST_GAIN and gain.low >= 1.0
-        is_lighter = gain.low >= _NOT_SLOWER and _saves_objects(view, one, best)
+        is_lighter = gain.low >= _NOT_SLOWER and _saves_objects(view, single, best)
         return _Refinement(layout=best, gain=gain) if best.before and (is_faster or is_lighter) else None
 
-    divided = choose(_divide(view, one))
+    divided = choose(_divide(view, single))
     if not on_mdt:
         return divided
-    heads = [one, divided.layout] if divided else [one]
+    heads = [single, divided.layout] if divided else [single]
     with_mdt = choose(layout for head in heads for layout in _begin_on_mdt(view, head))
     if divided is None or with_mdt is None:
         return divided or with_mdt
     return with_mdt if with_mdt.gain.factor > _SIMPLER * divided.gain.factor else divided
 
 
-def _saves_objects(view: StripeView, one: Layout, several: Layout) -> bool:
-    before, after = (_all_objects(view, layout) for layout in (one, several))
+def _saves_objects(view: StripeView, single: Layout, several: Layout) -> bool:
+    before, after = (_all_objects(view, layout) for layout in (single, several))
     return before - after >= _MANY_OBJECTS and 2 * after <= before
 
 
@@ -121,21 +121,21 @@ def _all_objects(view: StripeView, layout: Layout) -> int:
     return sum(c.files * count_objects(c.size, layout)[0] for c in view.file_sizes)
 
 
-def _divide(view: StripeView, one: Layout) -> Iterator[Layout]:
+def _divide(view: StripeView, single: Layout) -> Iterator[Layout]:
     """Yield layouts with one or two components before the last. They end where the application's small files end."""
     ends = sorted({max(c.below, MIB) for c in view.file_sizes})[:_MOST_ENDS]
     # A count that was never run may be slow, whatever the sizes of the files are.
-    known = {one.count, *(run.count for run in view.runs if run.processes == view.processes)}
-    heads: list[tuple[Component, ...]] = [(_component(end, 1, one.size),) for end in ends]
+    known = {single.count, *(run.count for run in view.runs if run.processes == view.processes)}
+    heads: list[tuple[Component, ...]] = [(_component(end, 1, single.size),) for end in ends]
     for first, second in combinations(ends, 2):
         between = (1 << k for k in range(1, (max(known) - 1).bit_length()))
-        heads += [(_component(first, 1, one.size), _component(second, count, one.size)) for count in between]
+        heads += [(_component(first, 1, single.size), _component(second, count, single.size)) for count in between]
     for head in heads:
         # A later component avoids the targets of earlier ones.
         left = view.most - sum(component.count for component in head)
         for last in sorted({min(count, left) for count in known}):
             if last > head[-1].count:
-                yield replace(one, count=last, before=head)
+                yield replace(single, count=last, before=head)
 
 
 def _begin_on_mdt(view: StripeView, layout: Layout) -> Iterator[Layout]:
@@ -198,13 +198,13 @@ def _describe_gain(best: _Refinement) -> str:
     )
 
 
-def _because(view: StripeView, one: Layout, best: _Refinement) -> str:
+def _because(view: StripeView, single: Layout, best: _Refinement) -> str:
     """State the numbers that decided: the files and bytes within the first component, the objects, and the gain."""
     first = best.layout.before[0]
     small = [c for c in view.file_sizes if c.below <= first.end]
     files, every = (sum(c.files for c in classes) for classes in (small, view.file_sizes))
     held, volume = (sum(c.bytes for c in classes) for classes in (small, view.file_sizes))
-    before, after = (_all_objects(view, layout) for layout in (one, best.layout))
+    before, after = (_all_objects(view, layout) for layout in (single, best.layout))
     run = "" if view.size_run is None else f" of run {view.size_run}"
     return (
         f"{files:,} of {plural(every, 'file')}{run} fit into the first {stripe_size(first.end)} and hold "

@@ -72,6 +72,6 @@ def find_format(path: Path) -> str:
     first = lines[0] if lines else ""
     if "|" in first:
         return "sacct"
-    words = next((line for line in lines if not line.startswith(";")), "").split()
-    is_swf = first.startswith(";") or (len(words) > 1 and not any("," in word or word.isalpha() for word in words))
+    fields = next((line for line in lines if not line.startswith(";")), "").split()
+    is_swf = first.startswith(";") or (len(fields) > 1 and not any("," in field or field.isalpha() for field in fields))
     return "swf" if is_swf else "csv"

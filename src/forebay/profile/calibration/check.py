@@ -95,10 +95,10 @@ def fit_bandwidth(runs: Measured, side: int) -> float:
 
 def correlate_ranks(predicted: Floats, measured: Floats) -> float | None:
     """Spearman's rank correlation; None if all values of one side are equal."""
-    one, other = _rank(predicted), _rank(measured)
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
+    first, second = _rank(predicted), _rank(measured)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _rank(values: Floats) -> Floats:

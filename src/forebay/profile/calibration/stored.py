@@ -151,7 +151,7 @@ def _read_one(table: Any) -> Calibration:
     waits = [_get(side, "waiting", dict) for side in sides]
 
     def pair(tables: Sequence[Mapping[str, Any]], name: str, above: float = -math.inf) -> Pair:
-        read, written = (_number(one, name, above) for one in tables)
+        read, written = (_number(side, name, above) for side in tables)
         return read, written
 
     fs = FileSystem(

@@ -151,17 +151,17 @@ def _read_names(records: FileRecords, wanted: set[int], ids: NDArray[np.uint64])
     mounts = _MountFinder(_mount_points(records), records.mounts)
     mount_of = np.full(ids.size, -1, dtype=np.int16)
     names: dict[int, str] = {}
-    found_ids, found = array("Q"), array("h")  # a log can have millions of files
+    named_ids, mount_indices = array("Q"), array("h")  # a log can have millions of files
     for file, name in records.iterate_names():
         if file in wanted:
             names[file] = name.decode("utf-8", "backslashreplace")
-        found_ids.append(file)
-        found.append(mounts.find(name))
-    if found_ids and ids.size:
-        named = np.frombuffer(found_ids, dtype=np.uint64)
+        named_ids.append(file)
+        mount_indices.append(mounts.find(name))
+    if named_ids and ids.size:
+        named = np.frombuffer(named_ids, dtype=np.uint64)
         place = np.minimum(np.searchsorted(ids, named), ids.size - 1)
         known = ids[place] == named
-        mount_of[place[known]] = np.frombuffer(found, dtype=np.int16)[known]
+        mount_of[place[known]] = np.frombuffer(mount_indices, dtype=np.int16)[known]
     return names, mount_of
 
 

@@ -77,7 +77,7 @@ class Contentions:
     `sharing` the runs that shared any. `since` is set if only later runs were looked at, as there were too many.
     `because` says why nothing can be said; "" otherwise."""
 
-    found: tuple[Contention, ...] = ()
+    pairs: tuple[Contention, ...] = ()
     tested: int = 0
     sharing: int = 0
     since: float | None = None
@@ -126,9 +126,9 @@ def find_contentions(
     behind = alone.size - np.searchsorted(alone, np.nan_to_num(series.excess, nan=-np.inf), side="left")
     usual = _Usual(has, slow, (behind + 1) / (alone.size + 1))
     totals: Floats = np.bincount(of, weights=shares["total_bytes"], minlength=rows.size).astype(float)
-    found = _judge(runs, series, _merge(parts), usual, totals, number, names)
-    kept = [c for c in found if not _is_excused(runs, series, table, c, slow_targets)]
-    return Contentions(found=tuple(kept), tested=number, sharing=sharing, since=table.since)
+    judged = _judge(runs, series, _merge(parts), usual, totals, number, names)
+    reported = [c for c in judged if not _is_excused(runs, series, table, c, slow_targets)]
+    return Contentions(pairs=tuple(reported), tested=number, sharing=sharing, since=table.since)
 
 
 def _place_shares(rows: Records, shares: Records, since: float) -> tuple[Records, Ints]:
@@ -200,41 +200,43 @@ def _judge(
         return []
     rows = runs.rows
     first = np.flatnonzero(np.append(True, (np.diff(pairs.one) != 0) | (np.diff(pairs.other) != 0)))
-    one, other = pairs.one[first], pairs.other[first]
+    runs_of_one, runs_of_other = pairs.one[first], pairs.other[first]
     moved = np.add.reduceat(pairs.bytes_of_one, first), np.add.reduceat(pairs.bytes_of_other, first)
-    overlap = _overlap(rows, one, other)
+    overlap = _overlap(rows, runs_of_one, runs_of_other)
     slow = [
         usual.slow[run]
         & _fits(rows, run, overlap)
-        & (own >= LEAST_PART * totals[run])
-        & (others >= LEAST_TRAFFIC * own)
-        for run, own, others in ((one, *moved), (other, *moved[::-1]))
+        & (run_bytes >= LEAST_PART * totals[run])
+        & (other_bytes >= LEAST_TRAFFIC * run_bytes)
+        for run, run_bytes, other_bytes in ((runs_of_one, *moved), (runs_of_other, *moved[::-1]))
     ]
-    product = usual.chance[one] * usual.chance[other]
-    single = 2 * np.where(slow[0], usual.chance[one], usual.chance[other])
+    product = usual.chance[runs_of_one] * usual.chance[runs_of_other]
+    single = 2 * np.where(slow[0], usual.chance[runs_of_one], usual.chance[runs_of_other])
     raw = np.where(slow[0] & slow[1], product * (1 - np.log(product)), np.minimum(single, 1.0))
     able = np.flatnonzero(slow[0] | slow[1])
     adjusted = adjust(raw[able], tested)
     sure = adjusted <= MOST_CHANCE
-    found = []
+    contentions = []
     ends = np.append(first[1:], pairs.one.size)
     for number, chance in sorted(zip(able[sure].tolist(), adjusted[sure].tolist(), strict=True), key=lambda p: p[1]):
         places = [split_target(target) for target in pairs.target[first[number] : ends[number]].tolist()]
-        both = [_describe(runs, series, int(run[number])) for run in (one, other)]
+        both = [_describe(runs, series, int(run[number])) for run in (runs_of_one, runs_of_other)]
         both.sort(key=lambda run: -(run.slowdown or 0.0))
-        found.append(
+        contentions.append(
             Contention(
                 first=both[0],
                 second=both[1],
                 both_slow=bool(slow[0][number] and slow[1][number]),
                 filesystem=names.get(places[0][0], ""),
                 osts=tuple(sorted(ost for _, ost in places)),
-                start_time=float(max(rows["start_time"][one[number]], rows["start_time"][other[number]])),
+                start_time=float(
+                    max(rows["start_time"][runs_of_one[number]], rows["start_time"][runs_of_other[number]])
+                ),
                 overlap_seconds=float(overlap[number]),
                 chance=chance,
             )
         )
-    return found[:_MOST_CHECKED]
+    return contentions[:_MOST_CHECKED]
 
 
 def _describe(runs: WatchedRuns, series: Series, at: int) -> PairedRun:

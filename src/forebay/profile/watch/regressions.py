@@ -63,7 +63,7 @@ class Regressions:
     """All of them, by the time that they cost, and the number of kinds of runs that could show one. `slow_filesystems`
     are those on which most kinds of runs became slower: the cause is not in the applications."""
 
-    found: tuple[Regression, ...]
+    all: tuple[Regression, ...]
     tested: int
     slow_filesystems: tuple[str, ...]
 
@@ -85,18 +85,18 @@ def find_regressions(
     chances = np.array([rise.p_value for _, rise in rises])
     sure, limit = select_sure(chances, len(tested))
     adjusted = adjust(chances, len(tested))
-    found = [
+    regressions = [
         _describe(runs, series, members, rise, float(share), since, limit, read_layouts, on_slow)
         for (members, rise), share, is_sure in zip(rises, adjusted, sure, strict=True)
         if is_sure
     ]
     slow = []
     for number, mount in enumerate(runs.filesystems):
-        slower = sum(regression.filesystem == mount for regression in found)
+        slower = sum(regression.filesystem == mount for regression in regressions)
         if tested.count(number) >= _FEWEST and slower >= _MOST_OF * tested.count(number):
             slow.append(mount)
-    by_cost = sorted(found, key=lambda r: (-r.lost_seconds * r.runs_after * r.nprocs, r.app, r.first_bad_run))
-    return Regressions(found=tuple(by_cost), tested=len(tested), slow_filesystems=tuple(slow))
+    by_cost = sorted(regressions, key=lambda r: (-r.lost_seconds * r.runs_after * r.nprocs, r.app, r.first_bad_run))
+    return Regressions(all=tuple(by_cost), tested=len(tested), slow_filesystems=tuple(slow))
 
 
 def _describe(

@@ -45,8 +45,8 @@ class WatchReport:
     @property
     def has_news(self) -> bool:
         """Whether anything began in the period."""
-        slower = any(regression.is_news for regression in self.regressions.found)
-        pairs = any(pair.is_likely for pair in self.contentions.found)
+        slower = any(regression.is_news for regression in self.regressions.all)
+        pairs = any(pair.is_likely for pair in self.contentions.pairs)
         return slower or pairs or any(target.is_new for target in self.targets)
 
 

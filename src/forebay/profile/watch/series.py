@@ -62,9 +62,9 @@ class Series:
         for members in self:
             if members.size <= LEAST_NEIGHBOURS:
                 continue
-            own = self.pace[members] - _usual(self.pace[members])
-            spread = max(1.4826 * float(np.median(np.abs(own - np.median(own)))), LEAST_SPREAD)
-            away[members], excess[members] = own, own / spread
+            distances = self.pace[members] - _usual(self.pace[members])
+            spread = max(1.4826 * float(np.median(np.abs(distances - np.median(distances)))), LEAST_SPREAD)
+            away[members], excess[members] = distances, distances / spread
         return away, excess
 
 

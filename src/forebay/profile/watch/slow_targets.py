@@ -84,14 +84,14 @@ def find_slow_targets(
     chances = np.array([rise.p_value for _, rise in rises])
     sure, limit = select_sure(chances, len(tested))
     adjusted = adjust(chances, len(tested))
-    found: dict[tuple[str, int], SlowTarget] = {}
+    by_place: dict[tuple[str, int], SlowTarget] = {}
     for (track, rise), chance, is_sure in zip(rises, adjusted.tolist(), sure.tolist(), strict=True):
         place = track.filesystem, track.ost
-        if is_sure and (place not in found or chance < (found[place].chance or 0.0)):
-            found[place] = _describe(track, rise, chance, since, limit)
+        if is_sure and (place not in by_place or chance < (by_place[place].chance or 0.0)):
+            by_place[place] = _describe(track, rise, chance, since, limit)
     for target in _find_sick(observed, names, since):
-        found.setdefault((target.filesystem, target.ost), target)
-    ordered = sorted(found.values(), key=lambda target: (-target.slowness, target.filesystem, target.ost))
+        by_place.setdefault((target.filesystem, target.ost), target)
+    ordered = sorted(by_place.values(), key=lambda target: (-target.slowness, target.filesystem, target.ost))
     return tuple(ordered), len({(track.filesystem, track.ost) for track in tested})
 
 

@@ -55,11 +55,11 @@ def watch_metrics(report: WatchReport) -> Iterator[Sample]:
     """The samples of a report."""
     yield METRICS["time"].number(report.until)
     yield METRICS["runs"].number(report.runs)
-    yield METRICS["news"].number(sum(r.is_news for r in report.regressions.found), "application")
+    yield METRICS["news"].number(sum(r.is_news for r in report.regressions.all), "application")
     yield METRICS["news"].number(sum(t.is_new for t in report.targets), "target")
-    likely = sum(pair.is_likely for pair in report.contentions.found)
+    likely = sum(pair.is_likely for pair in report.contentions.pairs)
     yield METRICS["news"].number(likely, "pair")
-    for place, slowdown in _worst_by_place(report.regressions.found).items():
+    for place, slowdown in _worst_by_place(report.regressions.all).items():
         yield METRICS["slowdown"].number(slowdown, *place)
     for target in report.targets:
         yield METRICS["target"].number(target.slowness, mount_name(target.filesystem), str(target.ost))
@@ -73,10 +73,10 @@ def watch_metrics(report: WatchReport) -> Iterator[Sample]:
         yield METRICS["gain"].number(remedy.gain_hours, printable(remedy.app), remedy.code)
 
 
-def _worst_by_place(found: Sequence[Regression]) -> dict[tuple[str, ...], float]:
+def _worst_by_place(regressions: Sequence[Regression]) -> dict[tuple[str, ...], float]:
     """The slowdown by labels, which must not occur twice."""
     worst: dict[tuple[str, ...], float] = {}
-    for r in found:
+    for r in regressions:
         mount, first = mount_name(r.filesystem), str(r.first_bad_run)
         place = (printable(r.app), printable(r.user), str(r.nprocs), mount, first)
         worst[place] = max(worst.get(place, 0.0), r.slowdown)
@@ -94,13 +94,13 @@ def watch_document(report: WatchReport) -> Document:
         "news": report.has_news,
         "tested_kinds": regressions.tested,
         "slow_filesystems": list(regressions.slow_filesystems),
-        "slower": [asdict(regression) | _layouts(regression) for regression in regressions.found],
+        "slower": [asdict(regression) | _layouts(regression) for regression in regressions.all],
         "compared_osts": report.compared_osts,
         "targets": [asdict(target) for target in report.targets],
         "tested_pairs": contentions.tested,
         "pairs_since": contentions.since,
         "pairs_unknown": contentions.because or None,
-        "pairs": [asdict(pair) | {"certainty": pair.certainty} for pair in contentions.found],
+        "pairs": [asdict(pair) | {"certainty": pair.certainty} for pair in contentions.pairs],
         "losses": asdict(report.losses),
     }
 
@@ -133,7 +133,7 @@ def _print_regressions(report: WatchReport) -> None:
             f"{LEAST_AFTER} later ones."
         )
         return
-    if not regressions.found:
+    if not regressions.all:
         typer.echo(f"No application became slower than its own past ({kinds} of runs compared).")
         return
     rows = [
@@ -150,10 +150,10 @@ def _print_regressions(report: WatchReport) -> None:
             "new": "yes" if r.is_new else "",
             "perhaps because": describe_cause(r),
         }
-        for r in regressions.found[:MOST_SHOWN]
+        for r in regressions.all[:MOST_SHOWN]
     ]
     print_rows(f"Slower than their own past ({kinds} of runs compared)", rows)
-    _print_more(len(regressions.found))
+    _print_more(len(regressions.all))
     for mount in regressions.slow_filesystems:
         typer.echo(describe_slow_filesystem(mount))
 
@@ -211,7 +211,7 @@ def _print_contentions(report: WatchReport) -> None:
     if contentions.because:
         typer.echo(f"Jobs in each other's way: unknown, because {contentions.because}.")
         return
-    if not contentions.found:
+    if not contentions.pairs:
         pairs = plural(contentions.tested, "pair")
         typer.echo(f"No jobs slowed each other down on shared OSTs ({pairs} compared).")
         return
@@ -225,10 +225,10 @@ def _print_contentions(report: WatchReport) -> None:
             "for": format_duration(c.overlap_seconds),
             "sure": f"{c.certainty} (chance {_format_chance(c.chance)})",
         }
-        for c in contentions.found[:MOST_SHOWN]
+        for c in contentions.pairs[:MOST_SHOWN]
     ]
     print_rows("Jobs that slowed each other down on shared OSTs", rows)
-    _print_more(len(contentions.found))
+    _print_more(len(contentions.pairs))
 
 
 def _print_losses(report: WatchReport) -> None:
@@ -288,9 +288,9 @@ def format_mail(report: WatchReport) -> str:
     """A mail about what began in the period, with its subject; "" if nothing did."""
     if not report.has_news:
         return ""
-    slower = [r for r in report.regressions.found if r.is_news]
+    slower = [r for r in report.regressions.all if r.is_news]
     targets = [t for t in report.targets if t.is_new]
-    pairs = [pair for pair in report.contentions.found if pair.is_likely]
+    pairs = [pair for pair in report.contentions.pairs if pair.is_likely]
     subject = [
         *([f"{plural(len({(r.app, r.user) for r in slower}), 'application')} slower"] if slower else []),
         *([plural(len(targets), "slow OST")] if targets else []),

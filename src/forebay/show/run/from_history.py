@@ -23,7 +23,7 @@ def page_of_history(
     """The page of a run without its log; `gone` says why there is none. `diagnosis` is what the history kept."""
     run = whole["run"]
     findings = diagnosis.findings if diagnosis else []
-    own = (_show_requests(whole), _show_targets(whole["osts"]))
+    measured = (_show_requests(whole), _show_targets(whole["osts"]))
     return RunPage(
         title=str(run["app"]),
         subtitle=f"Job {run['job_id']}, started {format_time(run['start_time'])}",
@@ -31,7 +31,7 @@ def page_of_history(
         facts=_describe_run(run),
         findings=[show_finding(finding) for finding in findings],
         about_findings=describe_basis(diagnosis) if diagnosis and findings else "",
-        sections=[*(section for section in own if section), *sections],
+        sections=[*(section for section in measured if section), *sections],
         origin=[f"Run {run['run_id']} of the history."],
     )
 

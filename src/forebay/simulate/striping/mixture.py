@@ -194,10 +194,10 @@ def repeat(
         )
         layout = decide(view).layout
         throughput = run.throughput(layout) * float(factor)
-        one = Past(
+        latest = Past(
             run=number, processes=run.processes, count=layout.count, size=layout.size, throughput=throughput,
             io_bytes=run.volume, components=len(layout.components),
         )  # fmt: skip
-        past += (one,)
+        past += (latest,)
         layouts.append(layout)
     return layouts

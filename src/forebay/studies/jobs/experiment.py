@@ -78,11 +78,11 @@ class JobsStudy(Study[JobsResults]):
     def check(self) -> None:
         for variation in (BASE, *self.variations):
             for jobs in self.workloads:
-                if not len(self._varied(jobs, variation)):
+                if not len(self._fit_jobs(jobs, variation)):
                     because = "" if variation is BASE else f" with {variation.key}"
                     raise BadInput(jobs.file or jobs.name, f"has no job that fits on the machine{because}")
 
-    def _varied(self, jobs: Jobs, variation: Variation) -> Jobs:
+    def _fit_jobs(self, jobs: Jobs, variation: Variation) -> Jobs:
         return reject_oversized(variation.change_jobs(jobs), self.nodes, variation.scale_space(self.space))
 
     def run_piece(self, key: str) -> Rows:
@@ -96,7 +96,7 @@ class JobsStudy(Study[JobsResults]):
             storage=find("storage", self.storage) if self.storage else None,
             split=self.split,
         )
-        run = simulate_jobs(self._varied(jobs, variation), machine, find("schedule", schedule), seed=self.seed)
+        run = simulate_jobs(self._fit_jobs(jobs, variation), machine, find("schedule", schedule), seed=self.seed)
         disks = describe_disks(run)
         fates = np.zeros(run.starts.size, dtype=[*FATE.descr, ("disks", disks.dtype)])
         fates["start"], fates["held_from"] = run.starts, run.held_from
@@ -108,19 +108,19 @@ class JobsStudy(Study[JobsResults]):
         runs, sizes, every = [], [], {}
         for key, (jobs, variation, schedule) in self.pieces().items():
             fates = pieces.get(key)
-            own, space = self._varied(jobs, variation), variation.scale_space(self.space)
-            measured = measure_run(own, fates, self.nodes, space)
+            fitting, space = self._fit_jobs(jobs, variation), variation.scale_space(self.space)
+            measured = measure_run(fitting, fates, self.nodes, space)
             about = (jobs.name, schedule, variation.sweep, variation.value)
             runs.append((*about, *(measured[name] for name in (RUN.names or ())[len(about) :])))
             if variation is BASE:
                 every[jobs.name, schedule] = fates
-                sizes += _measure_sizes(own, fates, schedule, self.nodes)
+                sizes += _measure_sizes(fitting, fates, schedule, self.nodes)
         return JobsResults(
             settings=self.settings(),
             nodes=self.nodes,
             space=self.space,
             mode=self.mode,
-            workloads=[self._varied(jobs, BASE) for jobs in self.workloads],
+            workloads=[self._fit_jobs(jobs, BASE) for jobs in self.workloads],
             runs=np.array(runs, dtype=RUN),
             sizes=np.array(sizes, dtype=SIZE),
             fates=every,

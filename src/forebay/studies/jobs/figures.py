@@ -80,7 +80,7 @@ def _looks(results: JobsResults) -> dict[str, Look]:
 def distributions(results: JobsResults) -> Figure:
     """Draw the waits and the bounded slowdowns of all jobs."""
     looks = _looks(results)
-    pooled = {name: results.pooled(name) for name in looks}
+    pooled = {name: results.pool(name) for name in looks}
 
     def draw(axes: Axes, which: int, label: str) -> None:
         unit = 60.0 if which == 0 else 1.0
@@ -169,7 +169,7 @@ def longest(results: JobsResults) -> Figure:
     def draw(axes: Axes) -> None:
         most = 0.0
         for name, look in looks.items():
-            values = np.sort(results.pooled(name)[0])[::-1] / 60
+            values = np.sort(results.pool(name)[0])[::-1] / 60
             most = max(most, float(values[0]) * 60)
             rank = np.arange(1, values.size + 1)
             every = np.unique(np.geomspace(1, values.size, 200).astype(int)) - 1
@@ -223,7 +223,7 @@ def usage(results: JobsResults) -> Figure:
     jobs, step = results.workloads[0], _step_of(results.workloads[0], results)
     begin = float(jobs.rows["submit"][0])
     looks = {name: look for name, look in _looks(results).items() if name in results.choose(_FEW)}
-    one = np.ones(len(jobs), dtype=np.int64)
+    units = np.ones(len(jobs), dtype=np.int64)
     series: dict[str, Callable[[Rows], Floats]] = {
         "nodes in use (%)": lambda f: (
             100 * used_over_time(f["start"], f["end"], jobs.rows["nodes"], edges) / results.nodes
@@ -231,7 +231,7 @@ def usage(results: JobsResults) -> Figure:
         "bytes in use (%)": lambda f: (
             100 * used_over_time(f["held_from"], f["held_until"], jobs.rows["bytes"], edges) / results.space
         ),
-        "jobs waiting": lambda f: used_over_time(jobs.rows["submit"], f["start"], one, edges),
+        "jobs waiting": lambda f: used_over_time(jobs.rows["submit"], f["start"], units, edges),
     }
     last = max(float(results.fates[jobs.name, name]["end"].max()) for name in looks)
     edges = np.arange(begin, last + step, step)
@@ -297,15 +297,15 @@ def gantt(results: JobsResults) -> Figure:
         begins, ends = ("start", "end") if of_nodes else ("held_from", "held_until")
         unit = 1.0 if of_nodes else 1e9
         total = results.nodes if of_nodes else results.space
-        own, f = inside[name], fates[name][inside[name]]
+        shown_rows, f = inside[name], fates[name][inside[name]]
         # Jobs that run when the window begins are placed in their order there.
         blocks = place_blocks(
             np.maximum(f[begins] - first, begin),
             f[ends] - first,
-            jobs.rows["nodes" if of_nodes else "bytes"][own],
+            jobs.rows["nodes" if of_nodes else "bytes"][shown_rows],
             total,
         )
-        seen = [b._replace(job=int(own[b.job])) for b in blocks if b.begin < end]
+        seen = [b._replace(job=int(shown_rows[b.job])) for b in blocks if b.begin < end]
         boxes = [
             Rectangle((b.begin / hours, b.low / unit), (b.end - b.begin) / hours, (b.high - b.low) / unit) for b in seen
         ]

@@ -18,7 +18,7 @@ from forebay.studies.jobs.results import (
     PLAN,
     RUN,
     JobsResults,
-    normalised,
+    normalise,
     ratios,
     sweep_records,
 )
@@ -32,7 +32,7 @@ def make_report(results: JobsResults) -> Report:
     rows = records(results.base, _ROW)
     changed = list(sweep_records(results))
     rejected = [row._asdict() for jobs in results.workloads for row in jobs.rejected]
-    relative = list(normalised(results))
+    relative = list(normalise(results))
     count = plural(sum(len(jobs) for jobs in results.workloads), "job")
     machine = f"{results.nodes:,} nodes with {shorten(format_size(results.space))} of burst buffer"
     return Report(
@@ -63,7 +63,7 @@ def make_report(results: JobsResults) -> Report:
 
 def mean_table(results: JobsResults) -> Table:
     """Tabulate each policy over all files."""
-    relative = {record["schedule"]: record for record in normalised(results)}
+    relative = {record["schedule"]: record for record in normalise(results)}
     rows = []
     for name in results.schedules:
         runs = select(results.base, schedule=name)
@@ -102,8 +102,8 @@ def size_table(results: JobsResults) -> Table:
     for name in results.schedules:
         row: Record = {"schedule": name}
         for size in SIZES:
-            own = select(results.sizes, schedule=name, size=size)["mean_bounded_slowdown"]
-            row[f"{size}"] = format_finite(float(own.mean()) if own.size else np.nan, "{:.2f}")
+            slowdowns = select(results.sizes, schedule=name, size=size)["mean_bounded_slowdown"]
+            row[f"{size}"] = format_finite(float(slowdowns.mean()) if slowdowns.size else np.nan, "{:.2f}")
         users = select(results.base, schedule=name)["users_fairness"]
         row["fairness between users"] = format_finite(float(users.mean()), "{:.3f}")
         rows.append(row)
@@ -141,11 +141,11 @@ def _long(seconds: float) -> str:
 
 def conclusions(results: JobsResults) -> Iterator[str]:
     """Yield the findings as sentences. A comparison that lacks runs is left out."""
-    yield from _rejected(results)
+    yield from _mention_rejected(results)
     if len(results.schedules) > 1:
         yield from _best(results)
-        yield from _named(results)
-    yield from _reserving(results)
+        yield from _compare_with_reference(results)
+    yield from _compare_reservations(results)
     yield from _longest(results)
     yield from _sizes(results)
     yield from _scarce(results)
@@ -153,14 +153,14 @@ def conclusions(results: JobsResults) -> Iterator[str]:
         yield from _sweeps(results)
 
 
-def _rejected(results: JobsResults) -> Iterator[str]:
+def _mention_rejected(results: JobsResults) -> Iterator[str]:
     count = sum(len(jobs.rejected) for jobs in results.workloads)
     if count:
         yield f"{plural(count, 'job')} left out, each with its reason in rejected.csv."
 
 
 def _best(results: JobsResults) -> Iterator[str]:
-    relative = list(normalised(results))
+    relative = list(normalise(results))
     wait, slowdown = (min(relative, key=lambda r: r[metric]) for metric in METRICS)
     reference = results.reference
     if wait["schedule"] == slowdown["schedule"] == reference:
@@ -177,7 +177,7 @@ def _best(results: JobsResults) -> Iterator[str]:
         yield f"{record['schedule']} has the least {noun}{than}, averaged over the files."
 
 
-def _named(results: JobsResults) -> Iterator[str]:
+def _compare_with_reference(results: JobsResults) -> Iterator[str]:
     """Compare forebay and the plan with the reference, file by file."""
     for name in (FOREBAY, PLAN):
         if name in results.schedules and name != results.reference:
@@ -191,7 +191,7 @@ def _named(results: JobsResults) -> Iterator[str]:
             )
 
 
-def _reserving(results: JobsResults) -> Iterator[str]:
+def _compare_reservations(results: JobsResults) -> Iterator[str]:
     """Say what it changes if bytes are reserved as well as nodes."""
     if {EASY, FCFS_BB} <= set(results.schedules):
         easy, both = (select(results.base, schedule=name) for name in (EASY, FCFS_BB))
@@ -248,8 +248,9 @@ def _sweeps(results: JobsResults) -> Iterator[str]:
     shown = [name for name in (FOREBAY, PLAN) if name in results.schedules and name != results.reference][:1]
     for sweep in dict.fromkeys(record["sweep"] for record in changed):
         for name in shown:
-            own = [r for r in changed if (r["sweep"], r["schedule"]) == (sweep, name)]
+            records = [r for r in changed if (r["sweep"], r["schedule"]) == (sweep, name)]
             parts = [
-                f"{r['mean_wait_ratio']:.2f} and {r['mean_bounded_slowdown_ratio']:.2f} at {r['value']:g}" for r in own
+                f"{r['mean_wait_ratio']:.2f} and {r['mean_bounded_slowdown_ratio']:.2f} at {r['value']:g}"
+                for r in records
             ]
             yield f"{name}'s waiting time and slowdown over {results.reference}'s, by {sweep}: {join_names(parts)}."

@@ -69,8 +69,13 @@ def size_masks(jobs: Jobs, nodes: int) -> Mapping[str, Mask]:
     """Which jobs have each size of SIZES."""
     size: Ints = jobs.rows["nodes"]
     small, medium = nodes / 12, nodes / 3
-    one = size == 1
-    masks = (one, ~one & (size <= small), ~one & (size > small) & (size <= medium), ~one & (size > max(small, medium)))
+    single = size == 1
+    masks = (
+        single,
+        ~single & (size <= small),
+        ~single & (size > small) & (size <= medium),
+        ~single & (size > max(small, medium)),
+    )
     return dict(zip(SIZES, masks, strict=True))
 
 

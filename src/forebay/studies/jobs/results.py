@@ -49,7 +49,7 @@ class JobsResults:
         liked = (self.reference, FOREBAY, PLAN, "slurm", FCFS_BB, EASY)
         return list(dict.fromkeys([*(name for name in liked if name in self.schedules), *self.schedules]))[:most]
 
-    def pooled(self, schedule: str) -> tuple[Floats, Floats]:
+    def pool(self, schedule: str) -> tuple[Floats, Floats]:
         """Waits and bounded slowdowns of the jobs of all files under a policy."""
         pairs = [
             (waits(jobs, fates), bounded_slowdowns(jobs, fates))
@@ -71,7 +71,7 @@ def _ratio(ours: float, theirs: float) -> float:
     return ours / theirs if theirs else (1.0 if ours == theirs else np.inf)
 
 
-def normalised(results: JobsResults) -> Iterator[Record]:
+def normalise(results: JobsResults) -> Iterator[Record]:
     """Yield, for each policy, the mean over the files of its metrics, each divided by the reference's."""
     for schedule in results.schedules:
         record: Record = {"schedule": schedule, "reference": results.reference}
@@ -89,9 +89,9 @@ def sweep_records(results: JobsResults) -> Iterator[Record]:
             continue
         runs = select(results.runs, sweep=sweep, value=value)
         for schedule in results.schedules:
-            own = select(runs, schedule=schedule)
+            chosen = select(runs, schedule=schedule)
             record: Record = {"sweep": sweep, "value": value, "schedule": schedule}
             for metric in METRICS:
-                record[metric] = float(own[metric].mean())
+                record[metric] = float(chosen[metric].mean())
                 record[f"{metric}_ratio"] = float(ratios(runs, schedule, results.reference, metric).mean())
             yield record

@@ -119,9 +119,9 @@ class Node:
     def find_path(self, volume: str) -> str:
         """The path of a volume that is mounted here."""
         for disk in self.disks.values():
-            for found in disk.volumes.find():
-                if found.name == volume and found.state == "whole" and disk.expose == "none":
-                    return str(found.path)
+            for known in disk.volumes.find():
+                if known.name == volume and known.state == "whole" and disk.expose == "none":
+                    return str(known.path)
         raise UserError(f"volume {volume} is not mounted on this node")
 
     def do(self, action: Action) -> ReportForm:

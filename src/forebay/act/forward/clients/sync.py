@@ -135,7 +135,7 @@ class Client(AbstractContextManager["Client"]):
         handle, status = self._open_status(path, flags, mode, layout=layout, caller=caller)
         return File(self, handle), status
 
-    def opened(self, handle: Handle) -> File:
+    def use_handle(self, handle: Handle) -> File:
         """A file whose identity is known. I/O nodes open it when it is used first."""
         return File(self, handle)
 
@@ -177,7 +177,7 @@ class Client(AbstractContextManager["Client"]):
 
     def release_lock(self, file: File, held: LockRequest) -> None:
         """Release a lock; if the server is away, as soon as it is back."""
-        request = held.released()
+        request = held.make_release()
         try:
             file.lock(request)
         except OSError as error:

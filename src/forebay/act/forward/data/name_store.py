@@ -160,7 +160,7 @@ class NameStore:
         self._run("DELETE FROM attributes WHERE id = ?", (id_,))
         self._run("DELETE FROM nodes WHERE id = ?", (id_,))
 
-    def unnamed(self, most: int) -> Iterable[Node]:
+    def list_unnamed(self, most: int) -> Iterable[Node]:
         """The files without a name whose objects may exist."""
         return map(Node._make, self._run(f"SELECT {_COLUMNS} FROM nodes WHERE links < 1 LIMIT ?", (most,)).fetchall())
 

@@ -101,7 +101,7 @@ class Names(AttributeRequests):
         if _writer(message, request, caller) is not None:
             self._leases.claim(caller.holder, (node.id,))
         owns = permissions.is_owner(caller, node)
-        return status_of(node, access=READ | WRITE if owns else permissions.granted(caller, node))
+        return status_of(node, access=READ | WRITE if owns else permissions.granted_access(caller, node))
 
     def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
         caller = caller_of(request)
@@ -169,7 +169,7 @@ class Names(AttributeRequests):
         """
         unnamed = [
             node
-            for node in self._store.unnamed(_MOST_REMEMBERED)
+            for node in self._store.list_unnamed(_MOST_REMEMBERED)
             if node.links == REMOVED or not (known or self._open_files.is_open(node.id))
         ]
         fresh = [node for node in unnamed if node.links != REMOVED]

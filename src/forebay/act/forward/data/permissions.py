@@ -26,10 +26,10 @@ def is_member(caller: Caller, group: int | None) -> bool:
     return group is None or group == caller.gid or group in caller.groups
 
 
-def granted(caller: Caller, node: Node) -> int:
+def granted_access(caller: Caller, node: Node) -> int:
     """The bits of READ, WRITE and SEARCH that the caller has.
 
-    >>> granted(LAYER, Node(5, 0o100200, 1, 1, 1, 0, 0, 0, 0, 0, 1, 65536, 0, 0))
+    >>> granted_access(LAYER, Node(5, 0o100200, 1, 1, 1, 0, 0, 0, 0, 0, 1, 65536, 0, 0))
     6
     """
     mode = node.mode
@@ -42,7 +42,7 @@ def granted(caller: Caller, node: Node) -> int:
 
 def check_access(caller: Caller, node: Node, wanted: int) -> None:
     """Raise EACCES unless the caller has all these bits."""
-    if wanted & ~granted(caller, node):
+    if wanted & ~granted_access(caller, node):
         raise system_error(errno.EACCES)
 
 

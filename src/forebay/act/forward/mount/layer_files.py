@@ -233,7 +233,7 @@ class LayerFiles:
             with self.cache.lock:
                 layout = self.cache.layout(node, _MARGIN)
                 if layout is not None:
-                    file = self._client.opened(Handle(file=node, layout=layout, reads=1))
+                    file = self._client.use_handle(Handle(file=node, layout=layout, reads=1))
                     self._unknown.setdefault(node, file)
                     return self._add(node, file)
         where = self._place(node)
@@ -364,7 +364,7 @@ class LayerFiles:
         if file is not None:
             with suppress(OSError):  # the next read reports the error
                 self._keeper.attach(file.handle)
-                self._known[node] = self._keeper.opened(file.handle)
+                self._known[node] = self._keeper.use_handle(file.handle)
 
     def _end_removal(self, ticket: Ticket, folder: int, name: bytes, node: int | None) -> None:
         self.cache.keep_absence(ticket, folder, name)

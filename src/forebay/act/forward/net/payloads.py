@@ -194,7 +194,7 @@ class LockRequest(Payload, kw_only=True):
     cancel: bool = False
     key: Count = 0
 
-    def released(self) -> "LockRequest":
+    def make_release(self) -> "LockRequest":
         """The request that releases it."""
         return LockRequest(
             client=self.client, owner=self.owner, space=self.space, kind=UNLOCKED, begin=self.begin, end=self.end

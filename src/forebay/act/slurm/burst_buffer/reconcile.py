@@ -73,9 +73,9 @@ def reconcile(client: Client, cluster: str, conf: Path | None, terms: Terms) -> 
     grants, longest = list(client.live_grants()), client.rules()["longest"]
     slurm = Slurm(conf)
     jobs, buffers, config = slurm.list_jobs(), slurm.list_buffers(), slurm.read_config()
-    own = config.get("ClusterName", cluster)
-    if own.lower() != cluster.lower():  # else all grants of another cluster would seem to be of jobs that are gone
-        raise BadInput("--cluster", f"this Slurm is the cluster {own!r}, not {cluster!r}")
+    name = config.get("ClusterName", cluster)
+    if name.lower() != cluster.lower():  # else all grants of another cluster would seem to be of jobs that are gone
+        raise BadInput("--cluster", f"this Slurm is the cluster {name!r}, not {cluster!r}")
     notes = _list_notes(config.get("StateSaveLocation", ""))
     checked = [grant for grant in grants if not _is_kept(grant, job_number(grant, cluster), notes)]
     corrections = find_corrections(

@@ -151,20 +151,20 @@ def _parse_job(fields: Mapping[str, str]) -> SlurmJob:
         reason=fields["Reason"],
         partition=fields["Partition"],
         user=fields["UserName"],
-        account=_known(fields["Account"]),
-        qos=_known(fields["QOS"]),
+        account=_read_name(fields["Account"]),
+        qos=_read_name(fields["QOS"]),
         submit=_time(fields["SubmitTime"]),
         start=_time(fields["StartTime"]),
         end=_time(fields["EndTime"]),
         eligible=_time(fields["EligibleTime"]),
         priority=_count(fields["PriorityLong"]),
-        nice=_signed(fields["Nice"]),
+        nice=_read_number(fields["Nice"]),
         nodes=_count(fields["NumNodes"]),
         cpus=_count(fields["NumCPUs"]),
         limit=limit,
         space=space,
         pool=pool,
-        buffer=_known(fields["BurstBufferState"]),
+        buffer=_read_name(fields["BurstBufferState"]),
         is_part=fields["HetJobID"] not in ("", "0", "N/A", "(null)"),
     )
 
@@ -175,7 +175,7 @@ def _limit(text: str) -> float:
     return _YEAR if limit is None else min(limit, _YEAR)
 
 
-def _known(text: str) -> str:
+def _read_name(text: str) -> str:
     return "" if text in _UNKNOWN else text
 
 
@@ -183,7 +183,7 @@ def _time(text: str) -> float:
     return float(text) if text.isdigit() else math.nan
 
 
-def _signed(text: str) -> int:
+def _read_number(text: str) -> int:
     return int(text) if re.fullmatch(r"-?\d+", text) else 0
 
 

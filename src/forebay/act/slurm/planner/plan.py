@@ -41,10 +41,6 @@ class PlannedJob:
     may_stage: bool = False
     is_overdue: bool = False
 
-    @property
-    def is_planned(self) -> bool:
-        return not math.isnan(self.start)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:

@@ -133,16 +133,16 @@ def plan_document(plan: Plan, book: Book, settings: Line) -> dict[str, object]:
             "unit": machine.unit, "nodes": machine.nodes, "free_nodes": machine.free_nodes, "pool": machine.pool,
             "space": machine.space, "free_space": machine.free_space,
         },
-        "running": [_running(holder) for holder in plan.running],
-        "planned": [_planned(planned, plan.at, book) for planned in plan.planned],
-        "others": [_planned(planned, plan.at, book) for planned in plan.others[:_MOST_OTHERS]],
+        "running": [_describe_running(holder) for holder in plan.running],
+        "planned": [_describe_planned(planned, plan.at, book) for planned in plan.planned],
+        "others": [_describe_planned(planned, plan.at, book) for planned in plan.others[:_MOST_OTHERS]],
         "counts": {
             "running": len(plan.running), "planned": len(plan.planned), "others": len(plan.others), "deep": plan.deep,
         },
     }  # fmt: skip
 
 
-def _running(holder: RunningJob) -> dict[str, object]:
+def _describe_running(holder: RunningJob) -> dict[str, object]:
     job = holder.job
     return {
         "job": job.name, "user": job.user, "partition": job.partition, "state": job.state, "nodes": holder.amount,
@@ -150,7 +150,7 @@ def _running(holder: RunningJob) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _planned(planned: PlannedJob, now: float, book: Book) -> dict[str, object]:
+def _describe_planned(planned: PlannedJob, now: float, book: Book) -> dict[str, object]:
     job, change = planned.job, book.get(planned.job.number)
     return {
         "job": job.name, "user": job.user, "partition": job.partition, "nodes": planned.amount, "space": planned.space,
