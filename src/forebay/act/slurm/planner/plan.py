@@ -1,6 +1,5 @@
 """A plan for Slurm's waiting jobs: which start when, and why others wait."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
