@@ -1,14 +1,17 @@
 """Which I/O node each process of a program uses."""
 
-from typing import TypeVar
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeVar
 
 from forebay.model.errors import UnknownName
 
+if TYPE_CHECKING:  # every command imports this module, and numpy takes most of the time that a command needs
+    import numpy as np
+    from numpy.typing import NDArray
+
 BLOCK, ROUND_ROBIN = MAPPINGS = ("block", "round-robin")
-Number = TypeVar("Number", int, NDArray[np.int64])
+Number = TypeVar("Number", "int", "NDArray[np.int64]")
 
 
 def check_mapping(name: str) -> None:

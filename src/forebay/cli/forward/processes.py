@@ -58,15 +58,16 @@ def server(
     json: Json = False,
 ) -> None:
     """Run a data server, which keeps stripes of files in a folder."""
-    from forebay.act.forward.data.emulation import Emulation
     from forebay.act.forward.data.server import run_server
     from forebay.act.forward.data.settings import ServerSettings
     from forebay.act.forward.net.address import parse_address
     from forebay.act.forward.net.key import read_key
-    from forebay.history.toml import locate_errors
 
     emulation = None
-    if emulate is not None:
+    if emulate is not None:  # real servers start without compiled kernels, in half the time
+        from forebay.act.forward.data.emulation import Emulation
+        from forebay.history.toml import locate_errors
+
         emulation = locate_errors("--emulate", lambda: Emulation(dilation=emulate, seed=index))
     settings = ServerSettings(
         folder=folder,
