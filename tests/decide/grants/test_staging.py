@@ -52,6 +52,7 @@ def test_into_separate_volumes_one_node_copies_and_out_of_them_all_do() -> None:
     first = made.control.volumes(grant_id(1))[0].node
     stage(made)
     (copy,) = copies(made, "x", "y")
+    assert copy.limit == staging(made).limit
     assert (copy.nodes, copy.volumes, copy.servers) == (1, (f"{grant_id(1)}.0",), ())
     assert [made.control.has_work(node) for node in ("x", "y")] == [node == first for node in ("x", "y")]
     copied(made, first, SETTLED)

@@ -181,6 +181,7 @@ class CopyDocument(TypedDict):
     nodes: Annotated[Count, "The number of these nodes."]
     servers: Annotated[list[str], "Addresses of the data servers of a shared file system."]
     settle: Annotated[bool, "Whether all nodes have copied their files."]
+    limit: Annotated[float, "Seconds after which the staging fails if nothing has moved."]
     secret: Annotated[str, "The key of the shared file system."]
 
 

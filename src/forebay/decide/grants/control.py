@@ -73,7 +73,7 @@ class Control:
             grant=grant.id, key=staging.key, way=staging.way, pairs=staging.pairs, uid=ask.uid, gid=ask.gid,
             volumes=tuple(volume.name for volume in here), number=nodes.index(node), nodes=len(nodes),
             servers=tuple(volume.settings.get("address", "") for volume in volumes) if ask.is_shared else (),
-            settle=staging.is_copied,
+            settle=staging.is_copied, limit=staging.limit,
         )  # fmt: skip
 
     def _action(self, name: str) -> Action:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from forebay.model.errors import BadInput
-from forebay.model.staging import Pairs, Way
+from forebay.model.staging import LIMIT, Pairs, Way
 from forebay.model.system import Disk
 
 Fault = Literal["disk", "room", "request"]  # why a volume could not be made
@@ -83,7 +83,8 @@ class Action:
 class CopyAction:
     """What an agent must copy, as number `number` of `nodes`; with `settle`, all nodes have copied their files.
 
-    `volumes` are those of the grant on the node. A shared file system has `servers`, by their addresses.
+    `volumes` are those of the grant on the node. A shared file system has `servers`, by their addresses. The staging
+    fails if nothing has moved for `limit` seconds.
     """
 
     grant: str
@@ -97,6 +98,7 @@ class CopyAction:
     nodes: int
     servers: tuple[str, ...] = ()
     settle: bool = False
+    limit: float = LIMIT
     secret: str = field(default="", repr=False)  # the key of the shared file system; the service adds it
 
 

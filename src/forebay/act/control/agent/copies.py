@@ -24,6 +24,7 @@ _FAILURES = 5  # of a process in a row without any progress, before the staging 
 _SOONEST, _LATEST = 0.5, 10.0  # seconds before a restart: they double each time
 _OFTEN, _SELDOM = 1.0, 30.0  # seconds between reports: the longer it runs, the fewer
 _SHARE = 0.05  # of the time that it runs, between reports
+_TIMELY = 0.25  # of the limit, between reports: the service must not believe that nothing moves
 _GRACE = 3.0
 _LATER = 5.0  # seconds after which the space has been removed, if it is being released
 Say = Callable[[str, str, str], None]
@@ -234,17 +235,23 @@ class _Run:
         form = CopyForm(grant=self._action.grant, key=self._action.key, **document)
         is_last = bool(form.because) or form.step == "settled"
         self._progress, now = form, time.monotonic()
-        if (
-            is_last
-            or form.step == "copied"
-            or now - self._reported >= min(_SELDOM, max(_OFTEN, _SHARE * (now - self._began)))
-        ):
+        pause = report_pause(now - self._began, self._action.limit)
+        if is_last or form.step == "copied" or now - self._reported >= pause:
             self._tell(form)
         return is_last
 
     def _tell(self, form: CopyForm) -> None:
         self._reported = time.monotonic()
         self._send(form)
+
+
+def report_pause(runs: float, limit: float) -> float:
+    """Seconds between the reports of a copy that runs for `runs` seconds.
+
+    >>> [report_pause(runs, 600.0) for runs in (2, 100, 3600)], report_pause(3600, 20.0)
+    ([1.0, 5.0, 30.0], 5.0)
+    """
+    return min(_SELDOM, _TIMELY * limit, max(_OFTEN, _SHARE * runs))
 
 
 def _name_of(action: CopyAction) -> str:
