@@ -25,6 +25,7 @@ PIECE = 8 << 20
 """Larger files are copied in pieces of this size, several at a time."""
 WORKERS = 8
 _ZEROS = bytes(PIECE)
+_MODE = 0o777 | stat.S_ISVTX
 _LONGEST = 200  # bytes of a name of an incomplete copy before its end
 
 
@@ -272,7 +273,8 @@ class _FileCopy:
             if self._reader.status().content != status.content:
                 raise self._change_error()
         with name_errors(tree.target.path):
-            self._writer.set_status(stat.S_IMODE(status.mode), status.mtime, status.atime)
+            # The source may be another user's: with its set-id bits, all who can run the copy would act as its owner.
+            self._writer.set_status(status.mode & _MODE, status.mtime, status.atime)
             number = self._writer.number
             self._writer.close()
             if status.size > PIECE:
