@@ -25,6 +25,7 @@ from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.io_node import IoNode, NodeSettings
 from forebay.model.layout import Layout
 from support.forward import KEY, LoopThread, Speaker, unix
+from support.processes import PATIENCE
 
 STRIPE = 64 << 10
 LONG = 60.0
@@ -84,8 +85,9 @@ class NodeThread:
         """Wait until it holds; it is looked at on the loop."""
 
         async def wait() -> None:
-            while not condition():
-                await asyncio.sleep(0.005)
+            async with asyncio.timeout(PATIENCE):
+                while not condition():
+                    await asyncio.sleep(0.005)
 
         self.thread.run(wait())
 

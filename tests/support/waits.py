@@ -17,13 +17,17 @@ def endless_waits(source: str) -> list[tuple[int, str]]:
 
     >>> endless_waits("process.wait()\\nprocess.wait(60)\\nsubprocess.run(argv)\\nawait wait_for(event.wait(), 60)")
     [(1, 'process.wait()'), (3, 'subprocess.run(argv)')]
+    >>> endless_waits("while not path.exists(): sleep(0.1)")[0][0]
+    1
     """
     tree = ast.parse(source)
     limited = set(_inside_limits(tree))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node not in limited]
     opened = {item.context_expr for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items}
-    found = [call for call in calls if _is_endless(call) or (call in opened and _name(call.func) == "Popen")]
-    return sorted((call.lineno, ast.unparse(call)) for call in found)
+    waits = [call for call in calls if _is_endless(call) or (call in opened and _name(call.func) == "Popen")]
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While) and node not in limited]
+    found: list[ast.Call | ast.While] = [*waits, *(loop for loop in loops if _only_sleeps(loop))]
+    return sorted((node.lineno, ast.unparse(node)) for node in found)
 
 
 def _inside_limits(tree: ast.AST) -> Iterator[ast.AST]:
@@ -54,6 +58,17 @@ def _is_endless(call: ast.Call) -> bool:
     if name == "waitpid":
         return ast.unparse(call.args[1]) == "0"
     return name in _READS and on.rpartition(".")[2] in ("stdout", "stderr")
+
+
+def _only_sleeps(loop: ast.While) -> bool:
+    """Whether nothing in the loop ends it if what it waits for never happens."""
+    if len(loop.body) != 1 or not isinstance(loop.test, ast.UnaryOp):
+        return False
+    [step] = loop.body
+    if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call | ast.Await):
+        call = step.value.value if isinstance(step.value, ast.Await) else step.value
+        return isinstance(call, ast.Call) and _name(call.func) in ("sleep", "wait")
+    return isinstance(step, ast.Pass)
 
 
 def _name(function: ast.expr) -> str:

@@ -12,6 +12,7 @@ from forebay.act.forward.net.connection import MOST_QUEUED, Closed, CloseReason,
 from forebay.act.forward.net.wire import Kind, Message
 from support.examples import examples
 from support.forward import LoopThread
+from support.processes import wait_until
 
 
 class Pair:
@@ -43,8 +44,7 @@ class Pair:
 
     def until(self, what: Callable[[], object]) -> None:
         """Let the loop turn until `what()` holds."""
-        while not self.thread.call(what):
-            pass
+        wait_until(lambda: self.thread.call(what), "the loop has turned, and nothing happened")
 
     def close(self) -> None:
         self.thread.call(self.connection.close)

@@ -10,6 +10,7 @@ from forebay.act.slurm.planner.service import PlannerService
 from forebay.act.slurm.planner.settings import read_schedule_settings
 from forebay.act.slurm.planner.steering import Change, read_book, write_book
 from forebay.model.errors import BadInput, UserError
+from support.processes import wait_until
 
 ROW = (
     "{n}|{n}|PENDING|Priority|main|ann|(null)|(null)|{submit:.0f}|N/A|N/A|{submit:.0f}|{priority}|0|1|1|{limit}:00"
@@ -122,13 +123,13 @@ def test_a_command_that_hangs_is_named_without_its_arguments(site: Site) -> None
     assert site.said == ["no new plan, as Slurm does not answer: squeue: no answer within 0.2 s; stopped"]
 
 
+@pytest.mark.processes
 def test_a_second_planner_does_not_use_the_same_folder(site: Site) -> None:
     first, second, ended = site.service(), site.service(), threading.Event()
     thread = threading.Thread(target=first.run, args=(ended,))
     thread.start()
     try:
-        while not (site.folder / "plan" / "plan.json").exists():
-            ended.wait(0.05)
+        wait_until((site.folder / "plan" / "plan.json").exists, "the first planner made no plan")
         with pytest.raises(UserError, match="another planner uses this folder"):
             second.run(ended)
     finally:
