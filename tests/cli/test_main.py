@@ -1,6 +1,7 @@
 """Every command as a user meets it: what it prints, what it writes, how it fails."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -57,9 +58,20 @@ def test_every_summary_fits_into_a_line(
         assert len(line) < 80 and line[2] != " ", line
 
 
-@pytest.mark.parametrize("command", [("allocate",), ("simulate",), ("study", "osts"), ("study", "robustness")])
-def test_help_shows_an_example(forebay: Forebay, command: tuple[str, ...]) -> None:
-    assert "Example: forebay " + " ".join(command) in forebay(*command, "--help").out
+def leaves(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command that has no commands of its own."""
+    if not hasattr(command, "commands"):
+        yield words
+        return
+    for name, inner in command.commands.items():
+        yield from leaves(inner, *words, name)
+
+
+@pytest.mark.parametrize("command", list(leaves(get_command(app))), ids=" ".join)
+def test_help_shows_an_example_and_each_default_once(forebay: Forebay, command: tuple[str, ...]) -> None:
+    text = " ".join(forebay(*command, "--help").out.split())
+    assert "Example: forebay " + " ".join(command) in text or "Example: eval" in text
+    assert not re.search(r"\[default: [^\]]*\]\.? \[default: ", text)
 
 
 def test_an_ignored_end_of_children_does_not_make_every_command_a_success(forebay: Forebay) -> None:

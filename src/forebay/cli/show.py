@@ -21,7 +21,7 @@ What = Annotated[
 @commands.command(epilog="Example: forebay show results/io-nodes")
 def show(
     what: What,
-    port: Annotated[int, typer.Option(help="Listen at this port [default: any].", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="Listen at this port; 0: any.", min=0, max=65535)] = 0,
     json: Json = False,
 ) -> None:
     """Show a finished study or a journal in the browser.

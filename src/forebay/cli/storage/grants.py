@@ -46,7 +46,9 @@ def request(
     type_: Annotated[
         str, typer.Option("--type", help="volumes, or shared: one file system for several nodes.")
     ] = "volumes",
-    servers: Annotated[int, typer.Option(help="Data servers of a shared file system [default: 4].", min=0)] = 0,
+    servers: Annotated[
+        int, typer.Option(help="Data servers of a shared file system [default: 4].", min=0, show_default=False)
+    ] = 0,
     equal: Annotated[bool, typer.Option("--equal", help="All parts of it must have the same size.")] = False,
     key: Annotated[str, typer.Option(help="A request with the same key is the same request.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is ready; Ctrl-C gives it back.")] = False,
@@ -242,7 +244,7 @@ def stage(
     key: Annotated[str, typer.Option(help="A command with the same key copies once.")] = "",
     json: Json = False,
 ) -> None:
-    """Have the storage nodes copy files into a grant's space, or out of it.
+    """Copy files into a grant or out of it, on the storage nodes.
 
     They copy with the rights of the grant's owner, and go on after a crash. Paths outside must be visible on them.
     """

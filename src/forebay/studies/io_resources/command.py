@@ -32,10 +32,10 @@ def _builder(name: str, allocate: str | None = None, place: str | None = None) -
             str, typer.Option(help="LOW:HIGH:STEP of I/O-load(pi_sys); STEP is the width of a bin.")
         ] = "0.2:1.2:0.1",
         allocate: Annotated[
-            str | None, typer.Option(help="Comma-separated allocation policies [default: all but optimal].")
+            str | None, typer.Option(help="Comma-separated allocation policies; without one, all but optimal.")
         ] = default_allocate,
         place: Annotated[
-            str | None, typer.Option(help="Comma-separated placement policies [default: all].")
+            str | None, typer.Option(help="Comma-separated placement policies; without one, all.")
         ] = default_place,
         applications: Annotated[int, typer.Option(help="Applications in each set.", min=1)] = 60,
         targets: Annotated[int, typer.Option(help="I/O nodes or OSTs.", min=1)] = 20,
