@@ -189,7 +189,7 @@ class Child:
         self._process.returncode = 0  # so that nothing waits for it
 
     def wait(self, seconds: float) -> int | None:
-        """Wait until it ends, for at most so long; return `code`."""
+        """Wait until it ends, but no longer than this; return `code`."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self.code
@@ -227,7 +227,7 @@ def is_orphan_alive(file: Path) -> bool:
 
 @contextmanager
 def _open_orphan(file: Path) -> Iterator[int | None]:
-    """Give a descriptor of the process, if it runs: another process may have its id now."""
+    """Yield a descriptor of the process if it runs: another process may have its id now."""
     process = None
     try:
         with suppress(OSError, ValueError, OverflowError):

@@ -30,7 +30,7 @@ def write_file(path: Path, text: str, mode: int = 0o644) -> None:
 
 @contextmanager
 def open_secret(text: str) -> Iterator[int]:
-    """Give the descriptor of a file in memory that only its owner can read, for a process that inherits it."""
+    """Return the descriptor of a file in memory that only its owner can read, for a process that inherits it."""
     descriptor = os.memfd_create("secret", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, text.encode())

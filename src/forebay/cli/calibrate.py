@@ -36,7 +36,7 @@ To = Annotated[
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what the calibration would be, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the calibration without writing it.")]
 
 
 @commands.command(epilog="Example: forebay calibrate --plot calibration.png")

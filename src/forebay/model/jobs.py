@@ -78,7 +78,7 @@ class Jobs:
 
 
 def reject_oversized(jobs: Jobs, nodes: int, space: int) -> Jobs:
-    """Reject the jobs that can never start on a machine with so many nodes and bytes, as Slurm does."""
+    """Reject the jobs that can never start on a machine of this size, as Slurm does."""
     large, wide = jobs.rows["bytes"] > space, jobs.rows["nodes"] > nodes
     if not (large | wide).any():
         return jobs

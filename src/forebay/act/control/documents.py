@@ -41,7 +41,7 @@ class StagingDocument(TypedDict):
     begun: Annotated[Moment, "When it began."]
     moved: Annotated[Moment, "When something was copied last."]
     ended: Annotated[Moment, "When it ended; 0: it runs."]
-    limit: Annotated[Seconds, "It fails if nothing has moved for so long."]
+    limit: Annotated[Seconds, "The staging fails if no data has moved for this long."]
 
 
 class VolumeDocument(TypedDict):
@@ -164,7 +164,7 @@ class ActionDocument(TypedDict):
     hosts: Annotated[list[str], "The hosts that may reach it."]
     key: Annotated[str, "The secret with which they reach it."]
     index: Annotated[Count, "The number of its data server, if it is part of a shared file system."]
-    servers: Annotated[Count, "The number of data servers of that file system; 0: it is no part of one."]
+    servers: Annotated[Count, "The number of data servers of that file system; 0 if the volume is not part of one."]
 
 
 class CopyDocument(TypedDict):

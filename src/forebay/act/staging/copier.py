@@ -89,7 +89,7 @@ class Copier:
                 entry.folder.remove(self._part_name(entry.name))
 
     def find_replaced(self, trees: Iterable[Tree]) -> str:
-        """The first file whose copy another node has replaced by its own; "" if there is none."""
+        """The first file whose copy another node replaced with its own; "" if there is none."""
         targets = {tree.label: tree.target for tree in trees}
         for source, number in self._journal.done.items():
             with suppress(OSError, KeyError):

@@ -28,7 +28,7 @@ class Status(NamedTuple):
 
     @property
     def content(self) -> tuple[int, int]:
-        """Two values of which one differs when the content does."""
+        """Two values, one of which changes when the content does."""
         return self.size, self.mtime
 
 

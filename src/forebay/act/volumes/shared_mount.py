@@ -64,7 +64,7 @@ class SharedMount:
         return self.path.parent / f".{self.path.name}.mount"
 
     def mount(self, record: MountRecord, key: str) -> None:
-        """Mount it, unless it is mounted already. Leave nothing behind if that fails."""
+        """Mount it unless it is mounted already; leave nothing behind if that fails."""
         self._create_parent()
         with self._lock():
             known = self.read_record()
@@ -113,7 +113,7 @@ class SharedMount:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        """Let one process at a time mount at this path: a job's prologs may run at the same time on one machine."""
+        """Let only one process at a time mount at this path: a job's prologs may run at once on one machine."""
         with self._name_errors():
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

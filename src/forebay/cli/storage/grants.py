@@ -240,7 +240,7 @@ def stage(
     grant: Id,
     pairs: Annotated[list[str], typer.Argument(metavar="FROM TO...", help="What to copy where.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is copied.")] = False,
-    limit: Annotated[str, typer.Option(help="Fail if nothing has moved for so long.")] = "10min",
+    limit: Annotated[str, typer.Option(help="Fail if no data has moved for this long.")] = "10min",
     key: Annotated[str, typer.Option(help="A command with the same key copies once.")] = "",
     json: Json = False,
 ) -> None:

@@ -111,7 +111,7 @@ def sort_by(keys: Array, order: Array, count: int) -> None:
 
 @hot_kernel
 def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst: float) -> None:
-    """Swap jobs of the order, and leave the best order seen in `memory.rows[1]`."""
+    """Swap jobs in the order, and leave the best order seen in `memory.rows[1]`."""
     order, best, chance, count = memory.rows[0], memory.rows[1], memory.chance, jobs_to_plan.size
     temperature = _WARMTH * (worst - least if worst > least else least)
     present = least

@@ -240,7 +240,7 @@ def _note_users(counts_of_files: dict[int, list[int]], record: Any, moved: list[
 
 
 def count_sizes(sizes: Counter[int], size: Ints, count: Ints) -> None:
-    """Add the `count` of each `size`; of many different sizes, the commonest are kept."""
+    """Add the `count` of each `size`; of many different sizes, the most common are kept."""
     known = (size > 0) & (count > 0)
     if size.size <= _FEW:  # numpy's calls would take longer than these steps
         for value, number in zip(size[known].tolist(), count[known].tolist(), strict=True):

@@ -36,7 +36,7 @@ MOST_FILES = 100_000
 MOST_EXAMINED = 500_000
 """The most records of a module for which findings are stored: their tables take 170 bytes for each."""
 LEAST_SECONDS = 1.0
-"""Runs with less I/O, of all processes together, are not worth the time that their findings would cost an ingest."""
+"""Runs with less I/O (of all processes together) are not worth the time that examining them takes."""
 Examine = Callable[[FileRecords], Row]
 """Finds what is wrong with a run's I/O; returns a row of `run_diagnoses` with its `findings`."""
 _EMPTY = "is empty: it recorded no I/O"

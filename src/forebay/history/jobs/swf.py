@@ -78,7 +78,7 @@ def _choose(block: Block, first: str, second: str) -> Floats:
 
 
 def _check(block: Block, ran: NDArray[np.bool_], rejected: list[BadRow]) -> NDArray[np.bool_]:
-    """Which jobs are valid of those that ran; the others are rejected."""
+    """Which of the jobs that ran are valid; the others are rejected."""
     values: Sequence[tuple[str, Floats, float, float]] = (
         ("job number", block.column("job number"), 0, 2.0**53),
         ("submit time", block.column("submit time"), 0, LONGEST),

@@ -30,7 +30,7 @@ class Parameters:
 
 
 def is_usable(runs: Measured, side: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which runs have reads (side 0) or writes (1) of known duration."""
+    """Which runs have reads (side 0) or writes (1) of a known duration."""
     usable: np.ndarray[tuple[int], np.dtype[np.bool_]] = (runs["bytes"][:, side] > 0) & (runs["seconds"][:, side] > 0)
     return usable & (runs["processes"] > 0)
 

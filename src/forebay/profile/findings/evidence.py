@@ -17,7 +17,7 @@ Counts = NDArray[np.int32]
 Files = NDArray[np.uint64]
 """Numbers of files."""
 NOTICEABLE = 0.005
-"""The part of a run below which nobody notices."""
+"""A smaller part of a run goes unnoticed."""
 LEAST_SECONDS = 0.5
 """Measured seconds of a process; fewer can be chance."""
 MOST_GAIN = 100.0
@@ -158,7 +158,7 @@ class Evidence:
         return is_io_noticeable(self.busiest_seconds, self.records.job.run_time)
 
     def is_noticeable(self, saved: float) -> bool:
-        """Whether so many of the model's `seconds` less are noticeable in the busiest process."""
+        """Whether saving this many of the model's `seconds` is noticeable in the busiest process."""
         part = saved / self.seconds if self.seconds > 0 else 0.0
         return part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
 

@@ -101,12 +101,12 @@ def _explain_uneven(alone: bool, collective: bool, lustre: bool) -> tuple[str, s
         )
     stripes = "Give the file more stripes (lfs setstripe -c N DIR before the run), or set" if lustre else "Set"
     return f"{because} servers; MPI-IO's collective calls handed it the data of all", (
-        f"{stripes} the hint cb_nodes to the number of nodes, so that several processes write what all have."
+        f"{stripes} the hint cb_nodes to the number of nodes, so that several processes write the data of all."
     )
 
 
 def _find_busiest(evidence: Evidence) -> tuple[int, float]:
-    """The process that moved most bytes, and how many; at least so many, as merged records name only two processes."""
+    """The process that moved most bytes, and how many (at least: merged records name only two processes)."""
     by_process = evidence.bytes_by_process
     return int(by_process.argmax()), float(by_process.max())
 

@@ -48,7 +48,7 @@ def find_problems(evidence: Evidence) -> list[Finding]:
 
 
 def _bound_gain(finding: Finding) -> Finding:
-    """Whatever the model says, changing a tenth of the I/O time makes the I/O at most 1.11 times as fast."""
+    """Whatever the model says, saving a tenth of the I/O time makes the I/O at most 1.11 times as fast."""
     if finding.code in _WAITED_FOR or finding.predicted_gain is None or finding.share is None:
         return finding
     return replace(finding, predicted_gain=min(finding.predicted_gain, 1 / max(1 - finding.share, 1e-9)))
@@ -308,7 +308,7 @@ def _measured_metadata(evidence: Evidence) -> float:
 
 
 def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
-    """Which records can be of files that are read repeatedly. Of millions of files, few are."""
+    """Which records may belong to files that are read repeatedly; few of millions do."""
     moved: Ints = uses["bytes"]
     extent: Ints = uses["extent"][:, 0]
     rank: Counts = uses["rank"]

@@ -25,7 +25,7 @@ class Targets:
 
     @property
     def known(self) -> int:
-        """At least so many OSTs exist."""
+        """At least this many OSTs exist."""
         return int(self.osts.max()) + 1
 
 

@@ -22,7 +22,7 @@ MOST = 400
 CLIP = 3.0
 LEAST_SPREAD = 0.05
 LEAST_CHANGE = 1.25
-"""A smaller factor is no news."""
+"""A smaller factor is not reported."""
 FALSE_SHARE = 0.01
 """At most this part of the reported changes is expected to be chance."""
 
@@ -86,8 +86,8 @@ def _inflation(before: Floats, after: Floats) -> float:
 
 
 def select_sure(p_values: Floats, tested: int) -> tuple[npt.NDArray[np.bool_], float]:
-    """A mask of those that are no chance, if `tested` were tried and the others have larger p-values; and the largest
-    p-value that is none."""
+    """A mask of the p-values that chance does not explain, if `tested` were tried and the others are larger; and the
+    largest such p-value."""
     sure: npt.NDArray[np.bool_] = adjust(p_values, tested) <= FALSE_SHARE
     return sure, FALSE_SHARE * max(int(sure.sum()), 1) / max(tested, 1)
 

@@ -195,7 +195,7 @@ def _judge(
     runs: WatchedRuns, series: Series, pairs: Pairs, usual: _Usual, totals: Floats, tested: int,
     names: dict[int, str],
 ) -> list[Contention]:  # fmt: skip
-    """The pairs that are no chance, the surest first."""
+    """The pairs that chance does not explain, the surest first."""
     if not pairs.one.size:
         return []
     rows = runs.rows

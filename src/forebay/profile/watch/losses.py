@@ -1,11 +1,10 @@
-"""Who loses most node hours to I/O, and which change wins most.
+"""Who loses most node hours to I/O, and which change would save most.
 
 A run loses the seconds of its slowest process in I/O (at most its run time) on all its nodes. The number of nodes is
 Slurm's, if it was ingested; for other jobs it is the number of processes divided by the median number of processes on
 a node of known jobs. Without any known job, one node is one process, and the unit is process hours.
 
-What a change wins is the lost time of each run without 1 / gain of it, by the predicted gain of its most costly
-finding.
+A change saves 1 - 1 / gain of the lost time of each run, with the predicted gain of the run's most costly finding.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ MOST = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Hours of one user or application: all of them, those in I/O, and those that remedies of findings would win."""
+    """Hours of one user or application: all, those in I/O, and those that remedies would save."""
 
     name: str
     runs: int
@@ -35,7 +34,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A finding of an application: the runs of which it is the most costly, their lost hours, and what would be won."""
+    """A finding of an application: the runs in which it costs most, their lost hours, and what a remedy would save."""
 
     app: str
     code: str
@@ -47,7 +46,10 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """The most of each, by lost or won hours. `diagnosed` of the `runs` have findings with a predicted gain."""
+    """The top entries of each kind, by hours lost or saved.
+
+    `diagnosed` of the `runs` have findings with a predicted gain.
+    """
 
     unit: Unit
     runs: int
@@ -74,9 +76,9 @@ def sum_losses(
     hours = nodes * seconds / 3600
     lost = nodes * np.minimum(in_io, seconds) / 3600
     gain = np.array([gains.get(run, ("", 1.0))[1] for run in rows["run_id"].tolist()])
-    won = lost * (1 - 1 / np.maximum(gain, 1.0)) if rows.size else lost
+    saved = lost * (1 - 1 / np.maximum(gain, 1.0)) if rows.size else lost
     users = [runs.users[n] or "unknown" for n in range(len(runs.users))]
-    every = hours, lost, won
+    every = hours, lost, saved
     return Losses(
         unit="node hours" if known.any() else "process hours",
         runs=int(rows.size),
@@ -85,7 +87,7 @@ def sum_losses(
         lost_hours=float(lost.sum()),
         users=_sum_by(rows["user"], dict(enumerate(users)), every),
         apps=_sum_by(rows["app_id"], runs.apps, every),
-        remedies=_sum_remedies(runs, rows["app_id"], rows["run_id"], lost, won, gains),
+        remedies=_sum_remedies(runs, rows["app_id"], rows["run_id"], lost, saved, gains),
     )
 
 
@@ -101,15 +103,15 @@ def _sum_by(of: Ints, names: Mapping[int, str], measures: tuple[Floats, Floats, 
 
 
 def _sum_remedies(
-    runs: WatchedRuns, apps: Ints, ids: Ints, lost: Floats, won: Floats, gains: Mapping[int, tuple[str, float]]
+    runs: WatchedRuns, apps: Ints, ids: Ints, lost: Floats, saved: Floats, gains: Mapping[int, tuple[str, float]]
 ) -> tuple[Remedy, ...]:
     sums: dict[tuple[int, str], list[float]] = {}
-    for i in np.flatnonzero(won > 0).tolist():
+    for i in np.flatnonzero(saved > 0).tolist():
         run = int(ids[i])
         of = sums.setdefault((int(apps[i]), gains[run][0]), [0, 0.0, 0.0, 0])
         of[0] += 1
         of[1] += float(lost[i])
-        of[2] += float(won[i])
+        of[2] += float(saved[i])
         of[3] = max(of[3], run)
     remedies = [
         Remedy(app=runs.apps[app], code=code, runs=int(n), lost_hours=lost_hours, gain_hours=gain, latest_run=int(run))

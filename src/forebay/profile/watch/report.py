@@ -1,4 +1,4 @@
-"""All that a nightly look at the history finds."""
+"""Everything that a nightly look at the history finds."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -45,10 +45,10 @@ METRICS = {
     "app": Metric("forebay_watch_app_lost_hours", f"{_HOURS} in I/O of the applications with most.", ("app",)),
     "user": Metric("forebay_watch_user_lost_hours", f"{_HOURS} in I/O of the users with most.", ("user",)),
     "gain": Metric(
-        "forebay_watch_gain_hours", f"{_HOURS} that a change of an application is predicted to win.", ("app", "code")
+        "forebay_watch_gain_hours", f"{_HOURS} that a change to an application is predicted to save.", ("app", "code")
     ),
 }
-"""All are gauges; what is no longer found is no longer there."""
+"""All are gauges; a series disappears when it is no longer found."""
 
 
 def watch_metrics(report: WatchReport) -> Iterator[Sample]:
@@ -245,15 +245,15 @@ def _print_losses(report: WatchReport) -> None:
             "finding": r.code,
             "runs": r.runs,
             "in I/O": f"{r.lost_hours:,.1f}",
-            "predicted to win": f"{r.gain_hours:,.1f}",
+            "predicted to save": f"{r.gain_hours:,.1f}",
             "explained by": f"forebay diagnose {r.latest_run}",
         }
         for r in losses.remedies[:MOST_SHOWN]
     ]
     if rows:
-        print_rows(f"What would win most {losses.unit}", rows)
+        print_rows(f"What would save most {losses.unit}", rows)
     elif not losses.diagnosed:
-        typer.echo("What would win most is unknown: no run of the period has findings in the history.")
+        typer.echo("What would save most is unknown: no run of the period has findings in the history.")
 
 
 def _loss_row(what: str, loss: Loss) -> dict[str, object]:
@@ -307,7 +307,7 @@ def format_mail(report: WatchReport) -> str:
         best = report.losses.remedies[0]
         parts.append(
             _fill(
-                f"Most to win: {best.code} in {printable(best.app)}, {best.gain_hours:,.1f} {report.losses.unit} "
+                f"The most to save: {best.code} in {printable(best.app)}, {best.gain_hours:,.1f} {report.losses.unit} "
                 f"(forebay diagnose {best.latest_run})."
             )
         )

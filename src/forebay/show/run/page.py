@@ -60,7 +60,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """All that the page of a run shows. `findings` is None if they are unknown, and `verdict` then says why."""
+    """Everything that the page of a run shows. `findings` is None if they are unknown; `verdict` then says why."""
 
     title: str
     subtitle: str

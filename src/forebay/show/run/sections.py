@@ -232,7 +232,7 @@ def show_processes(overview: RunOverview) -> Section | None:
 
 
 def _describe_extremes(overview: RunOverview) -> list[str]:
-    """What is known of the file for which a process took longest."""
+    """What is known about the file for which a process took longest."""
     if (slowest := overview.slowest_file) is None:
         return []
     (fast, slow), (fast_bytes, slow_bytes) = slowest.ranks, slowest.rank_bytes

@@ -18,7 +18,7 @@ _NONE = (
 
 
 def read_plan(path: Path | None) -> Document:
-    """The view; `none` says why it is empty, `trouble` that the planner does not plan any more."""
+    """The view; `none` says why it is empty, and `trouble` that the planner has stopped planning."""
     if path is None:
         return {"none": _NONE}
     try:

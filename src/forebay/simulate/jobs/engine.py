@@ -192,7 +192,7 @@ def _carry_out(state: State, space: Space) -> int:
 
 @hot_kernel
 def _hold_bytes(state: State, space: Space, row: int, seconds: float) -> int:
-    """Take the job's bytes for about so many seconds. REFUSED if the disks have no room in the right places."""
+    """Take the job's bytes for about this many seconds. REFUSED if the disks have no room in the right places."""
     machine, counts = state.machine[0], state.counts[0]
     job, fate = state.jobs[np.uint64(row)], state.fates[np.uint64(row)]
     if job.bytes > machine.free_bytes:

@@ -27,7 +27,7 @@ ON_MDT = Features(progressive=True, mdt_free=1 << 50)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """A number of equal files, written `block` bytes at a time by one process each or by all processes together."""
+    """A number of equal files, each written `block` bytes at a time by one process or by all together."""
 
     number: int
     size: int

@@ -40,7 +40,7 @@ def build(
     jobs: Annotated[
         list[str] | None,
         typer.Option(
-            help="Jobs: CSV, Batsim's JSON, SWF, sacct -P, also .gz, or history[:DB]; several files are parts."
+            help="A file of jobs (a part of its own): CSV, Batsim's JSON or SWF, also .gz; sacct -P; or history[:DB]."
         ),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Compute nodes of the machine.", min=1, max=10_000_000)] = None,
@@ -63,7 +63,9 @@ def build(
     ] = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(help="Also vary space, load or walltimes (a multiple of the run time): space, space=0.5,2."),
+        typer.Option(
+            help="Also vary space, load, or walltimes (multiples of the run time): space, or with values space=0.5,2."
+        ),
     ] = None,
     window: Annotated[
         str | None, typer.Option(help="START:LENGTH of the Gantt picture, like 3d:12h. [busiest]")
@@ -77,7 +79,7 @@ def build(
     cores: Annotated[int, typer.Option(help="For SWF: processors of a node.", min=1)] = 1,
     seed: Seed = 0,
 ) -> JobsStudy:
-    """When jobs start that need nodes and burst-buffer space.
+    """When jobs that need nodes and burst-buffer space would start.
 
     Runs every scheduling policy on logs of jobs (Kopanski and Rzadca 2021).
     """

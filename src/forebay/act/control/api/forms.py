@@ -112,7 +112,7 @@ class StageForm(Table):
         "A source and a target each: a path outside and a name in the space; with `out`, the reverse.",
     ]  # fmt: skip
     key: Annotated[Name, "The caller's own name for this; the same key means the same staging."] = ""
-    limit: Annotated[Seconds, "It fails if nothing has moved for so long."] = LIMIT
+    limit: Annotated[Seconds, "The staging fails if no data has moved for this long."] = LIMIT
 
 
 class CopyForm(Table):

@@ -71,7 +71,7 @@ class LeaseWatch:
                 time.sleep(_PAUSE)
 
     def _begin(self, sock: NodeSocket) -> bool:
-        """Ask for leases; return whether the layer has none to give: it is in front of another file system."""
+        """Ask for leases; return whether the layer grants none because it is in front of another file system."""
         try:
             sock.exchange(Request(Kind.WATCH, file=self._holder)).send(None)
         except StopIteration as end:

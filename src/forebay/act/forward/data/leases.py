@@ -121,5 +121,5 @@ class Leases:
 
 
 def writers_are(holder: int, writers: Collection[int]) -> bool:
-    """Whether nobody but the holder writes."""
+    """Whether only the holder writes."""
     return not writers or (len(writers) == 1 and holder in writers)

@@ -20,7 +20,7 @@ from forebay.act.forward.net.wire import BadMessage, pack, unpack_as
 _NAME = b"locks"
 _LENGTH = struct.Struct("<I")
 _MOST_OLD = 4096
-"""Records that say nothing any more; with more of them than that, the file is written again."""
+"""With more obsolete records than this, the file is rewritten."""
 
 
 class _Record(NamedTuple):

@@ -19,7 +19,7 @@ Retry = Callable[[Connection, Message], None]
 
 
 class HolderFile:
-    """The mounts that may have leases, in a file: after a restart, changes wait for them."""
+    """The mounts that may have leases, kept in a file: after a restart, changes wait for them."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -80,7 +80,7 @@ class Recalls:
             self._timer = self._loop.call_later(max(conflict.until - monotonic(), 0.0) + 0.01, self._ring)
 
     def lose(self, connection: Connection) -> None:
-        """Drop what a lost I/O node has asked. The leases of its mounts end by themselves."""
+        """Drop the requests of a lost I/O node. The leases of its mounts end by themselves."""
         self._waiting = [each for each in self._waiting if each[1] is not connection]
 
     def close(self) -> None:

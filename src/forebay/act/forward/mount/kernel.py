@@ -321,7 +321,7 @@ class Kernel:
         return None
 
     def _interrupt(self, call: _Call) -> None:
-        """A program no longer waits for a request. All but locks are answered soon all the same."""
+        """A program no longer waits for a request. Only requests for locks need this: others are answered soon."""
         (number,) = fuse.U64.unpack_from(call.body)
         self._interrupted.append(number)
         self._files.interrupt(number)

@@ -129,7 +129,7 @@ class LeaseCache:
                 lease.attributes = None
 
     def keep_absence(self, ticket: Ticket, folder: int, name: bytes) -> None:
-        """Keep that a folder has no such name, if there is a lease on it anyway."""
+        """Remember that a folder has no such name, if the mount has a lease on the folder anyway."""
         with self.lock:
             lease = self._valid(folder)
             if lease is not None and self._is_current(ticket, folder):
@@ -145,7 +145,7 @@ class LeaseCache:
                 self._set_data(lease, data)
 
     def begin_name(self, folder: int, name: bytes) -> Ticket:
-        """Begin to change what a name stands for: until the answer, nothing is known of it."""
+        """Begin to change what a name stands for; until the answer comes, nothing is known about it."""
         with self.lock:
             self.note_changed(folder)
             lease = self._leases.get(folder)

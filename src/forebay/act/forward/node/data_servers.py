@@ -32,7 +32,7 @@ _A_MOMENT = 0.02
 _MOST_AT_ONCE = 1024
 """Unlinked files in one message."""
 _SELDOM = 20
-"""Reports between looks at the servers' space."""
+"""How many reports to send between checks of the servers' space."""
 _RETURN = 10.0
 """Seconds for which a lost client's files stay open, so that it can continue at another I/O node."""
 PendingReply = Coroutine[Any, Any, Message]
@@ -279,7 +279,7 @@ class DataServers(Backend):
             status.ctime = max(status.ctime, objects.mtime)
 
     async def _measure_space(self, of: Message) -> list[payloads.Space]:
-        """Ask all servers for their space, and note which of them are full."""
+        """Ask all servers for their free space, and note which are full."""
         replies = await _gather(self._ask(server, Kind.STATFS, of) for server in range(self.count))
         spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
         self._full = {server for server, space in enumerate(spaces) if space.available < _FULL}
@@ -364,7 +364,7 @@ class DataServers(Backend):
                 self._remove_all(await self._ask(0, Kind.CLOSED, of, payload=pack(payloads.OpenFiles(files=closed))))
 
     async def _keep_house(self) -> None:
-        """Report closed files, look which servers are full, and remove objects that others have left behind."""
+        """Report closed files, find full servers, and remove objects that others left behind."""
         for turn in itertools.count(1):
             await asyncio.sleep(_SOON)
             await self._report_closed_files()

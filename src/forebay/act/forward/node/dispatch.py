@@ -169,7 +169,7 @@ class Dispatch:
         return True
 
     def pump_arrival(self) -> None:
-        """Call `pump` now, or, if requests are aggregated, once all that arrived at the same time are queued."""
+        """Call `pump` now; or, if requests are aggregated, once all those that arrived together are queued."""
         if self._fields[AGGREGATE]:
             self.pump_soon()
         else:

@@ -1,4 +1,4 @@
-"""Notices that a process of this machine has ended."""
+"""Notices when a process on this machine ends."""
 
 import os
 from asyncio import AbstractEventLoop, Task

@@ -146,7 +146,7 @@ class PlannerService:
         return count
 
     def _tell(self, trouble: str) -> None:
-        """Report a trouble when it begins, and its end."""
+        """Report a problem when it begins and when it ends."""
         if trouble and not self._trouble:
             self._report(trouble)
         elif self._trouble and not trouble:
@@ -181,8 +181,8 @@ class PlannerService:
 _NAME = "forebay_schedule"
 _CYCLES = Metric(f"{_NAME}_cycles", "Plans made.", kind="counter")
 _FAILURES = Metric(f"{_NAME}_failures", "Plans that were not made because Slurm did not answer.", kind="counter")
-_UPDATES = Metric(f"{_NAME}_updates", "Changes of jobs that Slurm was asked for.", kind="counter")
-_COMPLAINTS = Metric(f"{_NAME}_complaints", "Changes of jobs that Slurm refused.", kind="counter")
+_UPDATES = Metric(f"{_NAME}_updates", "Changes to jobs that the planner requested from Slurm.", kind="counter")
+_COMPLAINTS = Metric(f"{_NAME}_complaints", "Changes to jobs that Slurm refused.", kind="counter")
 _LAST = Metric(f"{_NAME}_last_plan_time_seconds", "When the last plan was made, in seconds since 1970.")
 _SECONDS = Metric(f"{_NAME}_cycle_seconds", "How long the last plan took, with Slurm's commands.")
 _STEERS = Metric(f"{_NAME}_steers", "1 if the planner steers Slurm, 0 in shadow mode.")

@@ -25,7 +25,7 @@ class Plan(toml.Table):
     depth: int = toml.Field(default=1000, ge=1, le=20_000)
     """The number of waiting jobs that are planned: those that Slurm would start first."""
     longest_wait: Annotated[toml.Seconds, toml.up_to(366 * _DAY)] = _DAY
-    """A job that has waited for so long goes before all others, in order of submission."""
+    """A job that has waited this long goes before all others, in order of submission."""
     unit: Literal["nodes", "cpus"] = "nodes"
     """What jobs take of the machine: whole nodes, or processors of nodes that they share."""
     pool: str = ""
@@ -38,7 +38,7 @@ class Plan(toml.Table):
 
 class Steering(toml.Table):
     ahead: Annotated[toml.Seconds, toml.up_to(7 * _DAY)] = 600.0
-    """How long before its start a job may take its burst buffer, to stage in."""
+    """How long before its start a job may take its burst buffer, to stage data in."""
     lease: Annotated[toml.Seconds, toml.up_to(3600.0)] = 300.0
     """For how long a job is kept back; renewed while the plan wants it."""
     most: int = toml.Field(default=200, ge=0, le=20_000)

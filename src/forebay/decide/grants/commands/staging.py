@@ -1,4 +1,4 @@
-"""Commands about staging: of users, who have files copied, and of the agents that copy them."""
+"""Commands about staging: from users, who want files copied, and from the agents that copy them."""
 
 from dataclasses import dataclass, replace
 
