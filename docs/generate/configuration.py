@@ -15,6 +15,7 @@ from forebay.act.control.service import settings
 from forebay.act.filesystems import settings as filesystem
 from forebay.act.forward import layer_file
 from forebay.act.slurm.jobs import settings as jobs_file
+from forebay.act.slurm.planner import settings as planner_settings
 from forebay.decide.grants import rules
 from forebay.decide.grants.rules import GrantRules
 from forebay.history import platforms, toml
@@ -85,6 +86,12 @@ FILES = (
         "What to do before and after jobs: `forebay slurm prolog` and `epilog --config FILE`. Every table is "
         "optional. Example: [examples/slurm.toml](../../examples/slurm.toml).",
         jobs_file.JobSettings,
+    ),
+    File(
+        "schedule.toml",
+        "The planner of Slurm's queue: `forebay schedule --config FILE`. Paths are relative to the file. Example: "
+        "[examples/schedule.toml](../../examples/schedule.toml).",
+        planner_settings.ScheduleSettings,
     ),
     File(
         "filesystem.toml",

@@ -170,6 +170,14 @@ def _each(document: Any) -> list[Any]:
     return list(document["runs"]) if several else [document]
 
 
+_RECORD = """\
+{"event": "machine", "at": 0, "mode": "shadow", "policy": "fcfs", "unit": "nodes", "nodes": 4, "pool": "", "space": 0}
+{"event": "waits", "at": 1, "job": "7", "submit": 1, "nodes": 4, "walltime": 60, "bytes": 0, "user": "ann"}
+{"event": "starts", "at": 9, "job": "7", "start": 9, "as_planned": true}
+{"event": "ends", "at": 99, "job": "7", "end": 50, "state": "COMPLETED"}
+"""
+
+
 def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     examples, db = ROOT / "examples", ("--db", here / "history.db")
     yield "policies", ("policies",)
@@ -182,6 +190,9 @@ def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "simulate: a storage scenario, optimal", (*storage, "--policy", "optimal")
     yield "size", ("size", "--requests", "theta-2020:100", "--policy", "worst-fit", "--workers", 1)
     yield "serve: --check", ("serve", "--check", "--socket", here / "s.sock", *db)
+    yield "schedule: --check", ("schedule", "--config", examples / "schedule.toml", "--check")
+    (here / "record.jsonl").write_text(_RECORD)
+    yield "replay: the record of a planner", ("replay", here / "record.jsonl")
     yield "forward up: --check", ("forward", "up", "--check", examples / "forward.toml")
     yield "token make", ("token", "make", "ann", "--uid", 5, "--out", here / "ann.token", *db)
     yield "token list", ("token", "list", *db)

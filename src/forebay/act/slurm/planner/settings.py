@@ -56,18 +56,26 @@ class Excluded(toml.Table):
     """Jobs that are neither planned nor changed."""
 
     partitions: Names = toml.Field(default_factory=list)
+    """Partitions. Nodes that only excluded partitions use do not count."""
     users: Names = toml.Field(default_factory=list)
+    """Users, by name."""
     accounts: Names = toml.Field(default_factory=list)
+    """Accounts."""
     qos: Names = toml.Field(default_factory=list)
+    """Qualities of service."""
 
 
 class ScheduleSettings(toml.Table):
     """The whole file. Durations are in seconds."""
 
     schedule: Plan = Plan()
+    """What is planned, how often, and with which policy."""
     steering: Steering = Steering()
+    """How far the planner may interfere."""
     slurm: SlurmAccess = SlurmAccess()
+    """How Slurm's commands are run."""
     exclude: Excluded = Excluded()
+    """Jobs that are neither planned nor changed."""
 
 
 def read_schedule_settings(path: Path) -> ScheduleSettings:
