@@ -28,7 +28,7 @@ from forebay.history.jobs import read_jobs
 from forebay.model.jobs import JOB, Jobs, reject_oversized
 from forebay.simulate.jobs.run import JobMachine, JobRun, simulate_jobs
 
-KTH = Path("/work/shared/data/kth")
+KTH = Path(__file__).resolve().parents[2] / "shared" / "data" / "kth"
 MACHINE_OF_KTH = JobMachine(nodes=96, space=480 * 10**9)
 LIMITS = {"sjf-bb": 0.5, "plan": 30.0, "forebay": 30.0}  # s
 WAITING = 1000

@@ -15,7 +15,7 @@ from forebay.model.errors import BadInput
 from forebay.model.jobs import Jobs
 from support.history_rows import run_row
 
-KTH = Path("/work/shared/data/kth")
+KTH = Path(__file__).parents[3].parent / "shared/data/kth"
 HEAD = "job,submit,nodes,walltime,runtime,bytes_per_node,user"
 GOOD = "15,1,4,53940,3477.0,1000,12"
 SACCT = "JobIDRaw|User|Account|JobName|Submit|Start|End|NNodes|Timelimit|ReqTRES|State"

@@ -15,7 +15,7 @@ from forebay.simulate.jobs.run import JobMachine, JobRun, simulate_jobs
 from support.job_schedules import CHOICES, draw_jobs, jobs_of, simulate_slowly
 
 NODES, SPACE = 16, 1000
-KTH = Path("/work/shared/data/kth")
+KTH = Path(__file__).parents[3].parent / "shared/data/kth"
 
 
 def run(jobs: Jobs, schedule: str, *, nodes: int = NODES, space: int = SPACE) -> JobRun:

@@ -9,7 +9,7 @@ import pytest
 from forebay.history.jobs import read_jobs
 from support.command import Forebay
 
-KTH = Path("/work/shared/data/kth")
+KTH = Path(__file__).parents[3].parent / "shared/data/kth"
 EXAMPLE = Path(__file__).parents[3] / "src/forebay/show/examples/jobs.csv"
 HEAD = "job,submit,nodes,walltime,runtime,bytes_per_node"
 MACHINE = ("--nodes", 16, "--space", "160GB", "--workers", 1)
