@@ -33,7 +33,7 @@ from forebay.studies.jobs.results import METRICS, JobsResults, ratios, sweep_rec
 HOUR, DAY = 3600.0, 86400.0
 _LABELS = {"mean_wait": "mean waiting time (h)", "mean_bounded_slowdown": "mean bounded slowdown"}
 _UNITS = {"mean_wait": HOUR, "mean_bounded_slowdown": 1.0}
-_AXES = {
+AXES = {
     "space": "burst buffer (times the study's)",
     "load": "load (times that of the jobs)",
     "walltimes": "wall time (times the run time)",
@@ -363,7 +363,7 @@ def sweeps(results: JobsResults) -> Figure:
         axes.yaxis.set_minor_locator(NullLocator())
         axes.set_ylabel(_LABELS[metric])
         if metric == METRICS[1]:
-            axes.set_xlabel(_AXES[kind])
+            axes.set_xlabel(AXES[kind])
 
     figure = draw_panels(
         [(metric, kind) for metric in METRICS for kind in kinds], draw, columns=len(kinds), width=WIDTH, height=2.2

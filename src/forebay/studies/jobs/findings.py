@@ -8,7 +8,7 @@ from forebay.model.units import format_size, plural
 from forebay.show.phrases import format_finite, join_names, percent, shorten
 from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Record, records, select
-from forebay.studies.jobs.figures import figures_of
+from forebay.studies.jobs.figures import AXES, figures_of
 from forebay.studies.jobs.measures import SIZES
 from forebay.studies.jobs.results import (
     EASY,
@@ -168,12 +168,12 @@ def _best(results: JobsResults) -> Iterator[str]:
         return
     if wait["schedule"] == slowdown["schedule"]:
         yield (
-            f"{wait['schedule']} has the least waiting time ({_change(wait['mean_wait'])} than {reference}) and the "
-            f"least bounded slowdown ({_change(wait['mean_bounded_slowdown'])}), averaged over the files."
+            f"{wait['schedule']} has the least waiting time ({_compare(wait['mean_wait'], reference)}) and the least "
+            f"bounded slowdown ({_compare(wait['mean_bounded_slowdown'], reference)}), averaged over the files."
         )
         return
     for record, metric, noun in ((wait, METRICS[0], "waiting time"), (slowdown, METRICS[1], "bounded slowdown")):
-        than = f" ({_change(record[metric])} than {reference})" if record["schedule"] != reference else ""
+        than = f" ({_compare(record[metric], reference)})" if record["schedule"] != reference else ""
         yield f"{record['schedule']} has the least {noun}{than}, averaged over the files."
 
 
@@ -183,11 +183,14 @@ def _compare_with_reference(results: JobsResults) -> Iterator[str]:
         if name in results.schedules and name != results.reference:
             wait, slowdown = (ratios(results.base, name, results.reference, metric) for metric in METRICS)
             worse = int(((wait > 1) & (slowdown > 1)).sum())
+            single = (
+                f" In single files, it has {wait.min():.2f} to {wait.max():.2f} times the waiting time, and "
+                f"{slowdown.min():.2f} to {slowdown.max():.2f} times the slowdown; both are worse in {worse} of "
+                f"{plural(wait.size, 'file')}."
+            )
             yield (
-                f"{name}: {_change(float(wait.mean()))} waiting time and {_change(float(slowdown.mean()))} bounded "
-                f"slowdown than {results.reference}, from {wait.min():.2f} to {wait.max():.2f} and from "
-                f"{slowdown.min():.2f} to {slowdown.max():.2f} of its values in single files; worse in both in "
-                f"{worse} of {plural(wait.size, 'file')}."
+                f"{name} has {_compare(float(wait.mean()), results.reference, 'waiting time')}, and "
+                f"{_describe_ratio(float(slowdown.mean()))} bounded slowdown.{single if wait.size > 1 else ''}"
             )
 
 
@@ -203,14 +206,21 @@ def _compare_reservations(results: JobsResults) -> Iterator[str]:
         )
 
 
-def _change(ratio: float) -> str:
+def _describe_ratio(ratio: float) -> str:
     """
-    >>> _change(0.7), _change(1.25), _change(1.0)
+    >>> _describe_ratio(0.7), _describe_ratio(1.25), _describe_ratio(1.0)
     ('30.0 % less', '25.0 % more', 'as much')
     """
-    if abs(ratio - 1) < 5e-4:
-        return "as much"
-    return f"{100 * abs(ratio - 1):.1f} % {'more' if ratio > 1 else 'less'}"
+    return f"{100 * abs(ratio - 1):.1f} % {'more' if ratio > 1 else 'less'}" if abs(ratio - 1) >= 5e-4 else "as much"
+
+
+def _compare(ratio: float, other: str, noun: str = "") -> str:
+    """
+    >>> _compare(0.7, "easy"), _compare(1.0, "easy", "waiting time")
+    ('30.0 % less than easy', 'as much waiting time as easy')
+    """
+    amount = _describe_ratio(ratio)
+    return f"{amount} {noun}".strip() + f" {'as' if amount == 'as much' else 'than'} {other}"
 
 
 def _longest(results: JobsResults) -> Iterator[str]:
@@ -250,7 +260,9 @@ def _sweeps(results: JobsResults) -> Iterator[str]:
         for name in shown:
             records = [r for r in changed if (r["sweep"], r["schedule"]) == (sweep, name)]
             parts = [
-                f"{r['mean_wait_ratio']:.2f} and {r['mean_bounded_slowdown_ratio']:.2f} at {r['value']:g}"
+                f"{r['mean_wait_ratio']:.2f} / {r['mean_bounded_slowdown_ratio']:.2f} at {r['value']:g}"
                 for r in records
             ]
-            yield f"{name}'s waiting time and slowdown over {results.reference}'s, by {sweep}: {join_names(parts)}."
+            yield (
+                f"Waiting time / slowdown of {name} over {results.reference}, by {AXES[sweep]}: {join_names(parts)}."
+            )
