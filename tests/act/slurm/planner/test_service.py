@@ -13,7 +13,7 @@ from forebay.model.errors import BadInput, UserError
 from support.processes import wait_until
 
 ROW = (
-    "{n}|{n}|PENDING|Priority|main|ann|(null)|(null)|{submit:.0f}|N/A|N/A|{submit:.0f}|{priority}|0|1|1|{limit}:00"
+    "{n}|{n}|PENDING|{reason}|main|ann|(null)|(null)|{submit:.0f}|N/A|N/A|{eligible:.0f}|{priority}|{nice}|1|1|{limit}:00"
     "|#BB_LUA pool=nvme capacity=60GB|pending|N/A|"
 )
 AWAY = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
@@ -25,13 +25,21 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "bin").mkdir()
-        rows = [ROW.format(n=n, submit=time.time() - 60, priority=100 - n, limit=10 * (4 - n)) for n in (1, 2, 3)]
-        (folder / "queue").write_text("".join(row.replace("|", "\x1f") + "\n" for row in rows))
+        self.queue()
         (folder / "burst").write_text("  PoolName[0]=nvme Granularity=1 TotalSpace=100GB FreeSpace=100GB UsedSpace=0\n")
         self.command("squeue", f"cat {folder}/queue")
         self.command("sinfo", "printf 'n0|main|idle|0/2/0/2|\\n'")
         self.command("scontrol", f'if [ "$1" = show ]; then cat {folder}/burst; else cat >> {folder}/asked; fi')
         self.said: list[str] = []
+
+    def queue(self, **changed: object) -> None:
+        """Three jobs wait; `changed` are fields of the third."""
+        usual = {"submit": time.time() - 60, "eligible": time.time() - 60, "nice": 0, "reason": "Priority"}
+        rows = [
+            ROW.format(n=n, priority=100 - n, limit=10 * (4 - n), **(usual | (changed if n == 3 else {})))
+            for n in (1, 2, 3)
+        ]
+        (self.folder / "queue").write_text("".join(row.replace("|", "\x1f") + "\n" for row in rows))
 
     def command(self, name: str, body: str) -> None:
         path = self.folder / "bin" / name
@@ -77,14 +85,39 @@ def test_shadow_mode_records_the_plan_and_asks_for_nothing(site: Site) -> None:
     assert '"event": "plans"' in (site.folder / "plan" / "record.jsonl").read_text()
 
 
-def test_shadow_mode_gives_back_what_an_earlier_planner_changed(site: Site) -> None:
-    (site.folder / "plan").mkdir()
-    write_book(site.folder / "plan" / "changes.json", {"3": Change(number="3", own_nice=5, nice=-9, kept=7.0)})
+@pytest.fixture
+def changed(site: Site) -> Path:
+    """An earlier planner raised job 3 and kept it back; job 4 has ended since. Returns its book."""
+    book, soon = site.folder / "plan" / "changes.json", time.time() + 100
+    book.parent.mkdir()
+    rows = [Change(number="3", own_nice=5, nice=-9, kept=soon), Change(number="4", own_nice=0, nice=-2)]
+    write_book(book, {row.number: row for row in rows})
+    site.queue(nice=-9, eligible=soon, reason="BeginTime")
+    return book
+
+
+def test_shadow_mode_gives_back_what_an_earlier_planner_changed(site: Site, changed: Path) -> None:
     ended = threading.Event()
     ended.set()
     site.service(mode="shadow").run(ended)
     assert site.asked == ["update JobId=3 Nice=5 StartTime=now"]
-    assert read_book(site.folder / "plan" / "changes.json") == {}
+    assert read_book(changed) == {}
+
+
+@pytest.mark.usefixtures("changed")
+def test_a_begin_time_that_a_user_has_set_since_is_not_given_back(site: Site) -> None:
+    site.queue(nice=-9, eligible=time.time() + 86400, reason="BeginTime")
+    assert site.service().release() == 1 and site.asked == ["update JobId=3 Nice=5"]
+
+
+def test_the_book_stays_if_slurm_does_not_take_the_changes_back(site: Site, changed: Path) -> None:
+    site.command("scontrol", f'if [ "$1" = show ]; then cat {site.folder}/burst; else {AWAY}; fi')
+    ended = threading.Event()
+    ended.set()
+    site.service(mode="shadow").run(ended)
+    assert len(read_book(changed)) == 2
+    (line,) = set(site.said)
+    assert line.startswith("cannot give jobs back what they had: scontrol: ") and "--release" in line
 
 
 @pytest.mark.parametrize("name", ["squeue", "sinfo", "scontrol"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from forebay.act.slurm.planner.cluster import SlurmJob
 from forebay.act.slurm.planner.plan import Plan
-from forebay.act.slurm.planner.settings import Steering
+from forebay.act.slurm.planner.settings import Excluded, Steering
 from forebay.act.slurm.planner.steering import (
     HIGHEST,
     Book,
@@ -113,6 +113,24 @@ def test_a_nice_value_that_the_user_sets_is_the_jobs_own() -> None:
     book = {"2": Change(number="2", own_nice=0, nice=-40)}
     plan = plan_of(cluster(job(2, nice=100, priority=TOP - 102)))
     assert steer(plan, book, RULES)[0] == {}
+
+
+def test_a_later_begin_time_that_the_user_sets_stays() -> None:
+    book = {"2": Change(number="2", own_nice=0, nice=0, kept=NOW + 20)}
+    waits = job(2, space=60.0 * GB, reason="BeginTime", eligible=NOW + 86400)
+    assert steer(plan_of(cluster(waits), kept={"2": NOW + 20}), book, RULES) == ({}, [])
+
+
+def test_jobs_beyond_the_depth_stay_in_the_book() -> None:
+    book = {"9": Change(number="9", own_nice=0, nice=-4)}
+    jobs = [job(k, priority=TOP - k, nice=-4 * (k == 9)) for k in range(2, 10)]
+    assert steer(plan_of(cluster(*jobs), settings(depth=3)), book, RULES)[0]["9"] == book["9"]
+
+
+def test_a_job_that_is_excluded_meanwhile_gets_back_what_it_had() -> None:
+    book = {"2": Change(number="2", own_nice=0, nice=-4)}
+    plan = plan_of(cluster(job(2, nice=-4)), settings(exclude=Excluded(users=["ann"])))
+    assert steer(plan, book, RULES) == ({}, ["update JobId=2 Nice=0"])
 
 
 def test_a_change_that_slurm_did_not_make_is_asked_for_again() -> None:

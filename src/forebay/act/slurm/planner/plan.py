@@ -1,10 +1,13 @@
 """A plan for Slurm's waiting jobs: which start when, and why others wait."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from forebay.act.slurm.planner.cluster import SlurmJob
+
+_LATE = 60.0  # seconds between a decision and the begin time that Slurm computes from it
 
 
 class Because(StrEnum):
@@ -67,14 +70,18 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`planned` jobs are in the order in which they go, `deep` more are behind; `others` wait for something else."""
+    """`planned` jobs are in the order in which they go, `deep` ones are behind; `others` wait for something else."""
 
     at: float
     machine: Machine
     planned: tuple[PlannedJob, ...]
     others: tuple[PlannedJob, ...]
     running: tuple[RunningJob, ...]
-    deep: int = 0
+    deep: tuple[SlurmJob, ...] = ()
+
+    @property
+    def waiting(self) -> Iterator[SlurmJob]:
+        return chain((each.job for each in (*self.planned, *self.others)), self.deep)
 
 
 def amount_of(job: SlurmJob, machine: Machine) -> int:
@@ -86,3 +93,8 @@ def space_of(job: SlurmJob, machine: Machine, buffers: Mapping[str, int]) -> int
     if job.number in buffers:
         return buffers[job.number]
     return round(job.space) if machine.pool and (not job.pool or job.pool == machine.pool) else 0
+
+
+def is_own_begin(job: SlurmJob, kept: float) -> bool:
+    """Whether the job's begin time may be the planner's, which keeps the job back until `kept`; else a user set it."""
+    return job.eligible <= kept + _LATE

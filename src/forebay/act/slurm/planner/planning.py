@@ -14,6 +14,7 @@ from forebay.act.slurm.planner.plan import (
     PlannedJob,
     RunningJob,
     amount_of,
+    is_own_begin,
     space_of,
 )
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
@@ -30,7 +31,6 @@ from forebay.model.units import format_size
 _OPEN = frozenset({"", "None", "Priority", "Resources", "BurstBufferResources", "BurstBufferStageIn"})
 """Slurm's reasons of jobs that wait for nodes or space, and for nothing else."""
 _TEARDOWN = 5.0  # seconds that a job which has ended may still hold nodes or space
-_LATE = 60.0  # seconds between a decision and the begin time that Slurm computes from it
 Predict = Callable[[SlurmJob], float]
 
 
@@ -53,7 +53,7 @@ class Planner:
         planned = self._plan_jobs(cluster, machine, waiting, running)
         return Plan(
             at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running),
-            deep=len(deep),
+            deep=tuple(deep),
         )  # fmt: skip
 
     def _plan_jobs(
@@ -194,7 +194,7 @@ def _find_refusal(
         return Because.EXCLUDED, "The settings exclude its partition, user, account or QOS; Slurm alone decides."
     if job.priority == 0:
         return Because.HELD, f"It is held ({job.reason}); its owner or an administrator releases it."
-    is_ours = job.reason == "BeginTime" and job.eligible <= kept.get(job.number, 0.0) + _LATE
+    is_ours = job.reason == "BeginTime" and is_own_begin(job, kept.get(job.number, 0.0))
     if job.reason not in _OPEN and not is_ours:
         return Because.SLURM, f"Slurm lets it wait: {job.reason}."
     if job.is_part:

@@ -137,7 +137,8 @@ def plan_document(plan: Plan, book: Book, settings: Line) -> dict[str, object]:
         "planned": [_describe_planned(planned, plan.at, book) for planned in plan.planned],
         "others": [_describe_planned(planned, plan.at, book) for planned in plan.others[:_MOST_OTHERS]],
         "counts": {
-            "running": len(plan.running), "planned": len(plan.planned), "others": len(plan.others), "deep": plan.deep,
+            "running": len(plan.running), "planned": len(plan.planned), "others": len(plan.others),
+            "deep": len(plan.deep),
         },
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ kept back starts by itself when the lease ends. The book of changes is on disk b
 import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from forebay.act.slurm.planner.plan import Because, Plan
 from forebay.act.slurm.planner.planning import Planner, Predict
 from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
-from forebay.act.slurm.planner.steering import Book, read_book, steer, undo, write_book
+from forebay.act.slurm.planner.steering import Book, read_book, refresh_book, steer, undo, write_book
 from forebay.decide.registry import find
 from forebay.model.errors import UserError, why
 from forebay.model.units import plural
@@ -131,19 +131,26 @@ class PlannerService:
         write_book(self._book_file, book)
         self.counts.updates += len(commands)
         self.counts.complaints += len(complaints)
-        refusals = [line for line in complaints if not any(words in line for words in _TOO_LATE)]
+        refusals = _find_refusals(complaints)
         if refusals and not self._was_refused:
             self._report(f"Slurm refused changes: {refusals[0]}")
         self._was_refused = bool(refusals)
 
     def release(self) -> int:
-        """Give all jobs back what they had; return their number."""
-        count = len(self._book)
-        if count:
-            self._slurm.update(undo(self._book))
-            self._book = {}
-            write_book(self._book_file, {})
-        return count
+        """Give all jobs that still wait back what they had; return their number.
+
+        The book stays if Slurm refuses.
+        """
+        if not self._book:
+            return 0
+        cluster = self._slurm.read(time.time(), self._settings.exclude.partitions)
+        waiting = (job for job in cluster.jobs if job.is_waiting)
+        changed = refresh_book(waiting, cluster.at, self._book)
+        if refusals := _find_refusals(self._slurm.update(undo(changed))):
+            raise CommandFailed(f"scontrol: {refusals[0]}")
+        self._book = {}
+        write_book(self._book_file, {})
+        return len(changed)
 
     def _tell(self, trouble: str) -> None:
         """Report a problem when it begins and when it ends."""
@@ -171,11 +178,15 @@ class PlannerService:
         waits = [plan.at - planned.job.submit for planned in plan.planned]
         yield _LONGEST.number(max(waits, default=0.0))
         reasons = [planned.because for planned in (*plan.planned, *plan.others)]
-        yield _DEEP.number(plan.deep)
+        yield _DEEP.number(len(plan.deep))
         yield from _WAITING.counts({str(code): reasons.count(code) for code in set(reasons)}, map(str, Because))
         machine = plan.machine
         for name, value in (("nodes", machine.free_nodes), ("bytes", machine.free_space)):
             yield _FREE.number(value, name)
+
+
+def _find_refusals(complaints: Sequence[str]) -> list[str]:
+    return [line for line in complaints if not any(words in line for words in _TOO_LATE)]
 
 
 _NAME = "forebay_schedule"
@@ -209,5 +220,5 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 def describe_plan(plan: Plan) -> str:
     """Summarise the plan in one line."""
     due = sum(planned.start <= plan.at for planned in plan.planned)
-    others = len(plan.others) + plan.deep
+    others = len(plan.others) + len(plan.deep)
     return f"{plural(len(plan.planned), 'job')} planned, {due} start now, {others:,} others wait"

@@ -10,12 +10,13 @@ Two levers, both of which are harmless if nobody pulls them back (docs/jobs.md s
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forebay.act.files import write_file
-from forebay.act.slurm.planner.plan import Plan, PlannedJob
+from forebay.act.slurm.planner.cluster import SlurmJob
+from forebay.act.slurm.planner.plan import Because, Plan, PlannedJob, is_own_begin
 from forebay.act.slurm.planner.settings import Steering
 from forebay.model.errors import BadInput
 
@@ -44,7 +45,7 @@ Book = Mapping[str, Change]
 
 def steer(plan: Plan, book: Book, settings: Steering) -> tuple[dict[str, Change], list[str]]:
     """Return the book after the plan, and the commands for scontrol."""
-    known = refresh_book(plan, book)
+    known = refresh_book(plan.waiting, plan.at, book)
     nices = order_priorities(plan.planned, known)
     keep = choose_kept(plan, settings)
     after: dict[str, Change] = {}
@@ -60,24 +61,26 @@ def steer(plan: Plan, book: Book, settings: Steering) -> tuple[dict[str, Change]
             commands.append(command)
     for number in known.keys() - after.keys() - {planned.job.number for planned in plan.planned}:
         after[number] = known[number]  # it waits for something else at the moment
+    excluded = {each.job.number for each in plan.others if each.because is Because.EXCLUDED}
+    commands += undo({number: after.pop(number) for number in after.keys() & excluded})
     return after, commands
 
 
-def refresh_book(plan: Plan, book: Book) -> dict[str, Change]:
+def refresh_book(waiting: Iterable[SlurmJob], at: float, book: Book) -> dict[str, Change]:
     """Return the changes that still hold: of jobs that wait, with leases that have not ended.
 
     A nice value above the job's own was set by its user, and is its own now: only the planner and administrators can
-    set a lower one.
+    set a lower one. Nor is a later begin time than the planner's its own.
     """
     known = {}
-    for planned in (*plan.planned, *plan.others):
-        change = book.get(planned.job.number)
+    for job in waiting:
+        change = book.get(job.number)
         if change is None:
             continue
-        if planned.job.nice != change.nice:
-            own = change.own_nice if planned.job.nice < change.own_nice else planned.job.nice
-            change = replace(change, own_nice=own, nice=planned.job.nice)
-        if change.kept and planned.job.eligible <= plan.at:
+        if job.nice != change.nice:
+            own = change.own_nice if job.nice < change.own_nice else job.nice
+            change = replace(change, own_nice=own, nice=job.nice)
+        if change.kept and (job.eligible <= at or not is_own_begin(job, change.kept)):
             change = replace(change, kept=0.0)
         if change.raised or change.kept:
             known[change.number] = change
