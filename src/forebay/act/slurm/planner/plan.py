@@ -46,7 +46,7 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """A job that holds nodes or space, until `end_by` at the latest and until `expected_end` by prediction."""
+    """A job that holds nodes or space until `end_by` at the latest, and until `expected_end` by prediction."""
 
     job: SlurmJob
     amount: int
@@ -70,7 +70,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`planned` jobs are in the order in which they go, `deep` ones are behind; `others` wait for something else."""
+    """`planned` jobs are in the order in which they go, `deep` ones are behind; `others` wait for something else.
+
+    `ended` are jobs that Slurm has not yet forgotten.
+    """
 
     at: float
     machine: Machine
@@ -78,6 +81,7 @@ class Plan:
     others: tuple[PlannedJob, ...]
     running: tuple[RunningJob, ...]
     deep: tuple[SlurmJob, ...] = ()
+    ended: tuple[RunningJob, ...] = ()
 
     @property
     def waiting(self) -> Iterator[SlurmJob]:

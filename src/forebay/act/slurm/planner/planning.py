@@ -1,7 +1,7 @@
 """Plans the waiting jobs of a cluster with a scheduling policy."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from forebay.act.slurm.planner.plan import (
     space_of,
 )
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
+from forebay.act.slurm.queue import OVER
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.decide.schedule.estimates import find_early, lay_out
@@ -53,7 +54,7 @@ class Planner:
         planned = self._plan_jobs(cluster, machine, waiting, running)
         return Plan(
             at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running),
-            deep=tuple(deep),
+            deep=tuple(deep), ended=tuple(list_ended(cluster, machine, self._settings)),
         )  # fmt: skip
 
     def _plan_jobs(
@@ -161,6 +162,21 @@ def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings,
             )
         )
     return sorted(holders, key=lambda holder: holder.end_by)
+
+
+def list_ended(cluster: Cluster, machine: Machine, settings: ScheduleSettings) -> Iterator[RunningJob]:
+    """Yield the jobs that have run, and what they held."""
+    for job in cluster.jobs:
+        if job.state in OVER and job.start <= job.end <= cluster.at and not is_excluded(job, settings.exclude):
+            space = 0 if math.isnan(job.space) else space_of(job, machine, {})
+            yield RunningJob(
+                job=job,
+                amount=amount_of(job, machine),
+                space=space,
+                start=job.start,
+                end_by=job.end,
+                expected_end=job.end,
+            )
 
 
 def sort_waiting(

@@ -5,10 +5,10 @@ The record is for `forebay replay`: one JSON document a line, the kind of line u
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
 
 from forebay.act.files import write_file
 from forebay.act.slurm.planner.plan import Plan, PlannedJob, RunningJob
@@ -34,6 +34,9 @@ class Record:
 
     def write(self, plan: Plan, states: States, settings: Line) -> None:
         """Append what is new: jobs that wait, their first plan, starts and ends; `settings` are the planner's."""
+        if self._path.exists() and self._path.stat().st_size > MOST_BYTES:
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            self._known, self._machine = {}, {}  # each file can be read without the one before
         lines = [
             *self._about_machine(plan, settings),
             *self._about_running(plan),
@@ -52,8 +55,8 @@ class Record:
             yield {"event": "machine", "at": plan.at, **about}
 
     def _about_running(self, plan: Plan) -> Iterable[Line]:
-        """Jobs that started before the planner saw them wait."""
-        for holder in plan.running:
+        """Jobs that started before the planner saw them wait; short ones may have ended, too."""
+        for holder in (*plan.running, *plan.ended):
             if holder.job.number not in self._known and holder.amount:
                 yield {"event": "runs", "at": plan.at, "start": holder.start, **_describe(holder)}
                 self._known[holder.job.number] = ("runs", holder.start)
@@ -106,15 +109,13 @@ def _describe(known: PlannedJob | RunningJob) -> Line:
 
 
 def _append(path: Path, lines: Iterable[Line]) -> None:
-    if path.exists() and path.stat().st_size > MOST_BYTES:
-        path.replace(path.with_name(f"{path.name}.1"))
-    with _open(path) as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def _open(path: Path) -> IO[str]:
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    return path.open("a", encoding="utf-8")
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":  # an earlier planner was killed while it wrote
+                file.write(b"\n")
+        file.write("".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
 def write_plan(path: Path, plan: Plan, book: Book, settings: Line) -> None:
