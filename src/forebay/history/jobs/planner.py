@@ -73,7 +73,7 @@ def read_record(path: Path) -> PlannerRecord:
             case "waits":
                 known.update(line)
             case "runs":  # a planner that starts again knows nothing of what it saw before
-                known.update(line | known)
+                known.update({**line, **known})
                 known.setdefault("started", line["start"])
             case "plans" if line["start"] <= line["at"]:
                 known.setdefault("due", line["start"])
