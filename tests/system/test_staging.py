@@ -62,6 +62,7 @@ def grant(request: pytest.FixtureRequest, system: System) -> Iterator[GrantDocum
     wait_until(lambda: system.on_disks() == [], "a volume stays")
     folders = [system.folder / f"{node}-state" / "copies" for node in system.agents]
     wait_until(lambda: not any(any(f.iterdir()) for f in folders if f.exists()), "an agent keeps a journal")
+    wait_until(lambda: find_processes(b"staging", system.folder) == [], "a process stays")
 
 
 def make_tree(path: Path, files: int = 40) -> None:
@@ -137,13 +138,14 @@ def test_what_cannot_be_copied_ends_with_the_reason_and_leaves_nothing(
     assert not any("forebay" in path.name for path in outside.rglob("*"))
 
 
-def copying() -> list[int]:
-    """The processes that copy for agents."""
+def find_processes(name: bytes, folder: Path) -> list[int]:
+    """The processes with this in their arguments that have a file below the folder open."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if b"forebay.act.staging.process" in (folder / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+            opened = (str(file.readlink()) for file in (process / "fd").iterdir())
+            if name in (process / "cmdline").read_bytes() and any(file.startswith(f"{folder}/") for file in opened):
+                found.append(int(process.name))
     return found
 
 
@@ -154,7 +156,7 @@ def test_staging_goes_on_after_any_of_its_processes_is_killed(
     make_tree(outside / "in", files=100)
 
     def kill_copier() -> None:
-        for process in copying()[:1]:
+        for process in find_processes(b"forebay.act.staging.process", system.folder)[:1]:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 

@@ -153,42 +153,32 @@ def _status_of(status: FileStatus) -> Status:
 def open_shared(folder: Path, servers: Sequence[str], secret: str, uid: int, gid: int) -> Iterator[SharedFolder]:
     """Start an I/O node in front of the data servers, and give the root folder of the file system.
 
-    The I/O node keeps the rights of this process, which may give up its own afterwards: the kernel tells the I/O node
-    who calls. `folder` is a new folder for its socket, which only the user can reach.
+    The I/O node gives up its rights too, so that it ends with this process: the kernel lets no process of a user, nor
+    its death, end one of root. `folder` is a new folder for its socket, which only the user can reach.
     """
     shutil.rmtree(folder, ignore_errors=True)  # an I/O node that is ending may still have its socket there
     folder.mkdir(0o700, parents=True)
-    place, errors = folder / "ion", folder / "errors"
-    options = [word for server in servers for word in ("--server", server)]
-    with open_secret(f"{secret}\n") as key:
-        command = (
-            *(
-                sys.executable,
-                "-m",
-                "forebay",
-                "forward",
-                "ion",
-                "--listen",
-                f"unix:{place}",
-                "--name",
-                f"staging {secrets.token_hex(8)}",
-            ),
-            *("--key", f"/proc/self/fd/{key}", "--patience", f"{_PATIENCE:g} s", *options),
-        )
-        node = Child(command, descriptors=(key,), errors=errors)
-    try:
-        if node.await_ready(_START) != "ready":
-            lines = errors.read_text(errors="replace").splitlines()
-            reason = lines[-1].removeprefix("forebay: ") if lines else f"not ready within {_START:g} s"
-            raise UserError(f"cannot start an I/O node: {reason}")
-        place.chmod(0o666)
-        os.chown(folder, uid, gid)
-        with open_folder(folder) as inside:  # other users may not be able to enter the folders above it
-            layer = Layer(f"unix:/proc/self/fd/{inside}/ion", secret)
+    with open_folder(folder) as inside:  # the user may not be able to enter the folders above it
+        place, errors = f"/proc/self/fd/{inside}/ion", folder / "errors"
+        with open_secret(f"{secret}\n") as key:
+            command = (
+                *(sys.executable, "-m", "forebay", "forward", "ion", "--listen", f"unix:{place}"),
+                *("--name", f"staging {secrets.token_hex(8)}", "--user", f"{uid}:{gid}"),
+                *("--key", f"/proc/self/fd/{key}", "--patience", f"{_PATIENCE:g} s"),
+                *(word for server in servers for word in ("--server", server)),
+            )
+            node = Child(command, descriptors=(key, inside), errors=errors)
+        try:
+            if node.await_ready(_START) != "ready":
+                lines = errors.read_text(errors="replace").splitlines()
+                reason = lines[-1].removeprefix("forebay: ") if lines else f"not ready within {_START:g} s"
+                raise UserError(f"cannot start an I/O node: {reason}")
+            (folder / "ion").chmod(0o666)
+            os.chown(folder, uid, gid)
+            layer = Layer(f"unix:{place}", secret)
             try:
                 yield SharedFolder(layer, ROOT, "")
             finally:
                 layer.close()
-    finally:
-        with suppress(PermissionError):  # it may have more rights now; the kernel ends it with this process
+        finally:
             node.stop(_GRACE)

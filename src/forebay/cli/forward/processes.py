@@ -108,6 +108,9 @@ def ion(
     patience: Annotated[str, typer.Option(help="How long requests wait for a server that does not answer.")] = "30 s",
     timeout: Annotated[str | None, typer.Option(help="Time limit of a request at a server [default: none].")] = None,
     memory: Annotated[str, typer.Option(help="Memory for waiting requests.")] = "256 MiB",
+    user: Annotated[
+        str | None, typer.Option(help="Run as UID:GID once it listens; only root can [default: as it is started].")
+    ] = None,
     council: Annotated[str | None, typer.Option(help="Address of the council.")] = None,
     metrics: Metrics = None,
     db: Annotated[str | None, typer.Option(help="Without a council: history for the jobs' runs.")] = None,
@@ -139,7 +142,12 @@ def ion(
             in_flight=in_flight,
         ),
     )
-    ready = partial(announce_ready, "ion", json, index=index)
+
+    def ready(addresses: Sequence[Address], metrics: str | None) -> None:
+        if user is not None:
+            switch_user(user)
+        announce_ready("ion", json, addresses, metrics, index=index)
+
     run_node(settings, backend, ready, council=council, metrics=metrics, db=db)
 
 
@@ -293,7 +301,7 @@ def switch_user(text: str) -> None:
     if os.geteuid() == 0:
         become_user(numbers[0], numbers[1])
     elif numbers[0] != os.geteuid():
-        raise BadInput("--user", f"only root can run a server as uid {numbers[0]}; this is uid {os.geteuid()}")
+        raise BadInput("--user", f"only root can run it as uid {numbers[0]}; this is uid {os.geteuid()}")
 
 
 def addresses(text: str) -> list[Address]:
