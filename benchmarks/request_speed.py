@@ -21,7 +21,7 @@ from forebay.decide.registry import policies
 from forebay.model.layout import KIB
 from forebay.model.service_time import ServiceTime
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import contended
+from forebay.simulate.requests.servers import contended_servers
 from forebay.simulate.requests.workload import Workload
 
 GOAL = 2e6
@@ -72,7 +72,7 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 def against_simpy(work: Workload) -> None:
     """First come, first served, without noise and windows: less than what we do."""
-    layer = Forwarding(nodes=2, server=contended(QUIET))
+    layer = Forwarding(nodes=2, server=contended_servers(QUIET))
     begin = time.process_time()
     end = simpy_run(layer, work)
     theirs = time.process_time() - begin

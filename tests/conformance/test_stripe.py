@@ -12,7 +12,7 @@ from forebay.decide.conformance import check_striping
 from forebay.decide.policy import Input, striping
 from forebay.decide.registry import find, policies
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.first_target import anywhere, place
+from forebay.decide.stripe.first_target import place, start_anywhere
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.decision import Never
 from forebay.model.errors import PolicyError
@@ -36,7 +36,7 @@ def test_every_registered_striping_policy_conforms(name: str) -> None:
 
 def answer(view: StripeView, count: int = 1, **changes: Any) -> Striping:
     """`count` stripes from the target on that chance picks, or another answer."""
-    proper = Choice(count=count, phase="rule", because="of the weather").at(anywhere(view, count))
+    proper = Choice(count=count, phase="rule", because="of the weather").at(start_anywhere(view, count))
     return replace(proper, **changes)
 
 

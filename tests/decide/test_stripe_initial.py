@@ -6,7 +6,7 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.decide.stripe.dca_io import follow_others, nearest
+from forebay.decide.stripe.dca_io import follow_others, nearest_number
 from forebay.decide.stripe.view import Peers, StripeView
 from forebay.model.layout import MIB, MOST_SIZE, Target
 
@@ -93,15 +93,15 @@ def test_the_nearest_number_of_processes_is_on_a_log_scale_and_said() -> None:
 
 @given(st.integers(1, 10**6), st.sets(st.integers(1, 10**6), min_size=1))
 def test_nearest_has_the_smallest_difference_of_logarithms(processes: int, known: set[int]) -> None:
-    found = nearest(processes, known)
+    found = nearest_number(processes, known)
     assert found in known
     smallest = min(abs(log(n) - log(processes)) for n in known)
     assert abs(log(found) - log(processes)) <= smallest + 1e-9
 
 
 def test_of_two_equally_near_numbers_the_smaller_is_taken() -> None:
-    assert nearest(12, [24, 6]) == 6
-    assert nearest(10**15 + 1, [(10**15 + 1) * 3, 10**15 + 2]) == 10**15 + 2
+    assert nearest_number(12, [24, 6]) == 6
+    assert nearest_number(10**15 + 1, [(10**15 + 1) * 3, 10**15 + 2]) == 10**15 + 2
 
 
 def test_sizes_that_no_file_can_have_here_become_ones_that_it_can() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from forebay.decide.stripe.first_target import anywhere, place
+from forebay.decide.stripe.first_target import place, start_anywhere
 from forebay.decide.stripe.view import StripeView
 from forebay.model.layout import Target
 
@@ -107,7 +107,7 @@ def test_when_every_target_is_in_use_the_one_with_most_free_space_comes_first() 
 @given(views(), st.data())
 def test_chance_reaches_every_usable_target(view: StripeView, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, view.most))
-    found = anywhere(view, count)
+    found = start_anywhere(view, count)
     assert list(found.targets) == [t.index for t in windows(view, count)[int(view.chance * view.most)]]
     assert found.because == f"target {found.index} was chosen at random as the first"
 
@@ -117,7 +117,7 @@ def test_a_count_that_does_not_fit_is_refused(count: int) -> None:
     with pytest.raises(ValueError, match=f"cannot use {count} stripes; use 1 to 2"):
         place(used(0, 0), count)
     with pytest.raises(ValueError, match=f"cannot use {count} stripes; use 1 to 2"):
-        anywhere(used(0, 0), count)
+        start_anywhere(used(0, 0), count)
 
 
 def test_ten_thousand_targets_are_looked_at_once() -> None:

@@ -50,7 +50,7 @@ class Completed:
         'error: bad stripe_size'
         """
         for lines in (self.err.splitlines(), self.out.splitlines()[::-1]):
-            for line in filter(None, map(_printable, lines)):
+            for line in filter(None, map(_escape_line, lines)):
                 return line
         return "no reason given"
 
@@ -66,7 +66,7 @@ def format_command(argv: Sequence[str]) -> str:
     >>> format_command(("lfs", "setstripe", "-c", "8", "/scratch/my data"))
     "lfs setstripe -c 8 '/scratch/my data'"
     """
-    return _printable(shlex.join(argv))
+    return _escape_line(shlex.join(argv))
 
 
 def run(argv: Sequence[str], *, timeout: float, errors: str = "replace") -> str:
@@ -374,6 +374,6 @@ def _stop(process: _Process, argv: Sequence[str]) -> bool:
     return True
 
 
-def _printable(line: str) -> str:
+def _escape_line(line: str) -> str:
     plain = "".join(c if c.isprintable() else " " for c in line).strip()
     return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."

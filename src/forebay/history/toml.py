@@ -80,7 +80,7 @@ def up_to(longest: float) -> AfterValidator:
     return AfterValidator(check)
 
 
-def matching(pattern: str, rule: str) -> AfterValidator:
+def check_pattern(pattern: str, rule: str) -> AfterValidator:
     """Check that a text matches the whole pattern; `rule` says what the text may contain."""
 
     def check(text: str) -> str:

@@ -182,7 +182,7 @@ def drift_of(runs: Sequence[Behaviour]) -> Drift:
     better layout is not a drift.
     """
     third = len(runs) // 3
-    early, late = _relative(runs[:third], runs[len(runs) - third :])
+    early, late = _compare_with_medians(runs[:third], runs[len(runs) - third :])
     if min(len(early), len(late)) < LEAST_RUNS:
         return Drift(early_runs=len(early), late_runs=len(late), ratio=None, p_value=None, verdict="too few runs")
     from scipy.stats import mannwhitneyu
@@ -195,7 +195,7 @@ def drift_of(runs: Sequence[Behaviour]) -> Drift:
     return Drift(early_runs=len(early), late_runs=len(late), ratio=ratio, p_value=chance, verdict=verdict)
 
 
-def _relative(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[list[float], list[float]]:
+def _compare_with_medians(early: Sequence[Behaviour], late: Sequence[Behaviour]) -> tuple[list[float], list[float]]:
     """Performance relative to the median of similar runs; runs without similar ones at the other end are left out."""
     alike: dict[tuple[int | None, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for end, runs in enumerate((early, late)):

@@ -36,7 +36,7 @@ def select(rows: Rows, **wanted: object) -> Rows:
     return selected
 
 
-def distinct(rows: Rows, *columns: str) -> list[Any]:
+def distinct_values(rows: Rows, *columns: str) -> list[Any]:
     """The values of a column, or the tuples of several, in the order in which they first occur."""
     values = rows[columns[0]].tolist() if len(columns) == 1 else rows[list(columns)].tolist()
     return list(dict.fromkeys(values))
@@ -57,7 +57,7 @@ def records(rows: Rows, columns: Sequence[str] = ()) -> list[Record]:
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def finite(values: Any) -> Floats:
+def finite_values(values: Any) -> Floats:
     """The values without nan and infinity."""
     every: Floats = np.asarray(values, dtype=float)
     return every[np.isfinite(every)]

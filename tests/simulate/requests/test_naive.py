@@ -16,7 +16,7 @@ from forebay.model.mapping import MAPPINGS
 from forebay.model.service_time import ServiceTime
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import ServerModel, contended, flash
+from forebay.simulate.requests.servers import ServerModel, contended_servers, flash
 from forebay.simulate.requests.workload import Workload
 from support.examples import examples
 
@@ -24,8 +24,8 @@ QUIET = ServiceTime(sigma=0.0)
 CROWDED = replace(QUIET, write_crowd=0.1)
 FLASH = {"reading": 80e-6, "writing": 30e-6, "bandwidth": 400e6, "bus": 3.2e9}
 NUMBERS: dict[ServerModel, ServiceTime | dict[str, float]] = {
-    contended(QUIET): QUIET,
-    contended(CROWDED): CROWDED,
+    contended_servers(QUIET): QUIET,
+    contended_servers(CROWDED): CROWDED,
     flash(noise=0.0, channels=2, **FLASH): FLASH,
 }
 # What happens first of what happens at the same time.
@@ -231,7 +231,7 @@ def test_every_run_ends_when_the_naive_one_does(layer: Forwarding, workload: Wor
 
 @pytest.mark.parametrize("scheduler", ["fifo", "twins", "twins-work-conserving"])
 def test_more_processes_than_may_be_in_flight(scheduler: str) -> None:
-    layer = Forwarding(nodes=2, server=contended(QUIET), scheduler=scheduler, window=500_000, in_flight=8)
+    layer = Forwarding(nodes=2, server=contended_servers(QUIET), scheduler=scheduler, window=500_000, in_flight=8)
     workload = Workload(processes=40, pattern="shared-strided", operation="read", request=300_000, total=60_000_000)
     naive = Naive(layer, workload, workload.starts(np.random.default_rng([5, 0])).tolist())
     naive.run()

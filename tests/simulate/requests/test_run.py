@@ -13,7 +13,7 @@ from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.profile.request_watch import TALLY
 from forebay.simulate.requests.run import Forwarding, Outcome, Simulation, simulate_requests
-from forebay.simulate.requests.servers import ServerModel, contended, disk, flash
+from forebay.simulate.requests.servers import ServerModel, contended_servers, disk, flash
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Workload
 from support.fields import replace_field
 
@@ -131,7 +131,7 @@ def test_who_does_not_wait_does_not_lose_what_waiting_loses() -> None:
     assert works > fifo
 
 
-@pytest.mark.parametrize("server", [contended(), disk(), flash()])
+@pytest.mark.parametrize("server", [contended_servers(), disk(), flash()])
 def test_every_kind_of_server_serves_all(server: ServerModel) -> None:
     found = simulate_requests(Forwarding(nodes=2, server=server), workload(total=8 * MIB))
     assert column(found, "bytes_read").sum() == 8 * MIB

@@ -7,7 +7,7 @@ from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
 from forebay.simulate.requests.events import MEMORY
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import ServerModel, contended, disk, flash
+from forebay.simulate.requests.servers import ServerModel, contended_servers, disk, flash
 from forebay.simulate.requests.workload import Workload
 from support.fields import replace_field
 
@@ -30,7 +30,7 @@ class Asked:
 
 
 def test_a_contended_server_adds_up_what_changes() -> None:
-    server = Asked(contended())
+    server = Asked(contended_servers())
     assert server.time() == pytest.approx(60 + 100 + 40 + 500)
     assert server.time(offset=60_000) == pytest.approx(60 + 100)
     assert server.time(offset=0) == pytest.approx(60 + 100 + 30)
@@ -39,13 +39,13 @@ def test_a_contended_server_adds_up_what_changes() -> None:
 
 
 def test_another_node_costs_a_write_less_and_a_crowd_nothing() -> None:
-    server = Asked(contended())
+    server = Asked(contended_servers())
     server.time()
     assert server.time(offset=60_000, node=1, write=WRITE, present=4) == pytest.approx(60 + 100 + 0.3 * 40)
 
 
 def test_a_crowd_makes_reads_longer() -> None:
-    server = Asked(contended())
+    server = Asked(contended_servers())
     server.time()
     assert server.time(offset=60_000, present=4) == pytest.approx((60 + 100) * 1.06)
 

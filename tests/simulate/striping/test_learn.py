@@ -13,7 +13,7 @@ from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.errors import PolicyError
 from forebay.model.layout import MIB, Layout
 from forebay.simulate.striping.flows import throughput
-from forebay.simulate.striping.learn import OTHERS, RUNS, Case, first_runs, noisy, peers_of, weather
+from forebay.simulate.striping.learn import OTHERS, RUNS, Case, draw_noise, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, LOCAL, VPIC, VPIC_COLLECTIVE
 
 ALONE = Case(machine=LOCAL, program=VPIC, processes=4)
@@ -36,7 +36,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 def test_a_policy_sees_nothing_of_the_application_before_its_first_run_and_all_of_it_afterwards() -> None:
     seen: list[StripeView] = []
     outcomes = list(
-        first_runs(ALONE, always(Layout(count=2, size=2 * MIB, start=1), seen), (), weather(ALONE, 3, 0.1, rng()))
+        first_runs(ALONE, always(Layout(count=2, size=2 * MIB, start=1), seen), (), draw_weather(ALONE, 3, 0.1, rng()))
     )
     first, second, third = seen
     assert (first.runs, first.shared_file, first.io_processes, first.request_size) == ((), None, None, 0)
@@ -48,14 +48,14 @@ def test_a_policy_sees_nothing_of_the_application_before_its_first_run_and_all_o
 
 def test_a_policy_sees_which_targets_others_use() -> None:
     seen: list[StripeView] = []
-    list(first_runs(BESIDE, always(Layout(count=1, start=3), seen), (), weather(BESIDE, 1, 0.0, rng())))
+    list(first_runs(BESIDE, always(Layout(count=1, start=3), seen), (), draw_weather(BESIDE, 1, 0.0, rng())))
     assert [t.users for t in seen[0].targets] == [1, 1, 0, 0]
     assert [t.busy > 0 for t in seen[0].targets] == [True, True, False, False]
 
 
 def test_without_noise_a_run_reaches_what_the_model_says() -> None:
     layout = Layout(count=2, start=1)
-    for outcome in first_runs(BESIDE, always(layout), (), weather(BESIDE, 2, 0.0, rng())):
+    for outcome in first_runs(BESIDE, always(layout), (), draw_weather(BESIDE, 2, 0.0, rng())):
         assert outcome.measured == outcome.expected == throughput(LOCAL, VPIC, 4, layout, (4, 4, 0, 0))
 
 
@@ -67,13 +67,13 @@ def test_where_the_stripes_lie_matters_only_where_others_are() -> None:
 
 
 def test_the_same_seed_gives_the_same_weather_and_another_one_does_not() -> None:
-    assert weather(ALONE, 10, 0.2, rng(1)) == weather(ALONE, 10, 0.2, rng(1))
-    assert weather(ALONE, 10, 0.2, rng(1)) != weather(ALONE, 10, 0.2, rng(2))
+    assert draw_weather(ALONE, 10, 0.2, rng(1)) == draw_weather(ALONE, 10, 0.2, rng(1))
+    assert draw_weather(ALONE, 10, 0.2, rng(1)) != draw_weather(ALONE, 10, 0.2, rng(2))
 
 
 def test_background_is_on_its_share_of_the_targets_and_changes_from_run_to_run() -> None:
     case = Case(machine=CORI, program=VPIC_COLLECTIVE, processes=32)
-    skies = weather(case, 200, 0.15, rng())
+    skies = draw_weather(case, 200, 0.15, rng())
     busy = np.array([sky.others for sky in skies])
     assert busy.mean() == pytest.approx(CORI.background, rel=0.1)
     assert len({sky.others for sky in skies}) > 190
@@ -81,7 +81,7 @@ def test_background_is_on_its_share_of_the_targets_and_changes_from_run_to_run()
 
 @given(st.floats(0, 1), st.integers(0, 2**32))
 def test_noise_has_mean_one_and_the_variation_asked_for(noise: float, seed: int) -> None:
-    factors = noisy(noise, 20_000, rng(seed))
+    factors = draw_noise(noise, 20_000, rng(seed))
     assert (factors > 0).all()
     assert factors.mean() == pytest.approx(1, abs=6 * noise / np.sqrt(20_000) + 1e-12)
     if noise < 0.5:
@@ -91,11 +91,11 @@ def test_noise_has_mean_one_and_the_variation_asked_for(noise: float, seed: int)
 @pytest.mark.parametrize("layout", [Layout(count=5), Layout(count=1, start=4)])
 def test_a_policy_that_leaves_the_machine_is_at_fault(layout: Layout) -> None:
     with pytest.raises(PolicyError, match="does not fit on 4 targets"):
-        list(first_runs(ALONE, always(layout), (), weather(ALONE, 1, 0.0, rng())))
+        list(first_runs(ALONE, always(layout), (), draw_weather(ALONE, 1, 0.0, rng())))
 
 
 def test_a_layout_with_an_open_start_begins_where_the_file_system_happens_to() -> None:
-    skies = weather(BESIDE, 50, 0.0, rng())
+    skies = draw_weather(BESIDE, 50, 0.0, rng())
     outcomes = list(first_runs(BESIDE, always(Layout(count=1)), (), skies))
     assert {o.first for o in outcomes} == {0, 1, 2, 3}
     assert [o.expected for o in outcomes] == [BESIDE.throughput(Layout(count=1, start=s.first)) for s in skies]

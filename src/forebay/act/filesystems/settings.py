@@ -41,7 +41,7 @@ def _check_address(address: str) -> str:
     return address
 
 
-_Name = Annotated[str, toml.matching(r"[A-Za-z0-9_.-]*", "only letters, digits, '_', '.' and '-'")]
+_Name = Annotated[str, toml.check_pattern(r"[A-Za-z0-9_.-]*", "only letters, digits, '_', '.' and '-'")]
 _Count = Annotated[int, toml.Field(ge=1, le=MOST_TARGETS)]
 _Duration = Annotated[toml.Seconds, toml.up_to(_DAY)]
 

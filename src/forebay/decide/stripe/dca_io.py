@@ -10,7 +10,7 @@ from math import fsum
 
 from forebay.decide.policy import STRIPING_INPUTS, striping
 from forebay.decide.stripe.choice import Choice, valid_size
-from forebay.decide.stripe.first_target import anywhere, place
+from forebay.decide.stripe.first_target import place, start_anywhere
 from forebay.decide.stripe.reasons import missing_runs, partial_runs, small_files, stripe_size, stripes, target_limit
 from forebay.decide.stripe.rule import by_pattern
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
@@ -27,7 +27,7 @@ def dca_io(view: StripeView, *, interference: bool = True) -> Striping:
         choice = climb(view)
     else:
         choice = follow_others(view) if view.shared_file is None else follow_rule(view)
-    return choice.at(place(view, choice.count) if interference else anywhere(view, choice.count))
+    return choice.at(place(view, choice.count) if interference else start_anywhere(view, choice.count))
 
 
 def follow_others(view: StripeView) -> Choice:
@@ -39,10 +39,10 @@ def follow_others(view: StripeView) -> Choice:
     if not known:
         because += ", and no other application has runs, so it gets the default layout"
         return Choice(count=1, phase="initial", because=because)
-    processes = nearest(view.processes, {p.processes for p in known})
+    processes = nearest_number(view.processes, {p.processes for p in known})
     same = [p for p in known if p.processes == processes]
-    count, by_count = _fastest(same, lambda p: max(p.count, 1))
-    size, by_size = _fastest(same, lambda p: valid_size(p.size))
+    count, by_count = _find_fastest(same, lambda p: max(p.count, 1))
+    size, by_size = _find_fastest(same, lambda p: valid_size(p.size))
     runs = plural(sum(p.runs for p in same), "run")
     if processes == view.processes:
         because += f"; of the {runs} of other applications with {plural(processes, 'process')},"
@@ -56,12 +56,12 @@ def follow_others(view: StripeView) -> Choice:
     return Choice(count=min(count, view.most), size=size, phase="initial", because=because)
 
 
-def nearest(processes: int, known: Iterable[int]) -> int:
+def nearest_number(processes: int, known: Iterable[int]) -> int:
     """Return the `known` number nearest to `processes` on a log scale; ties go to the smaller."""
     return min(known, key=lambda n: (Fraction(max(n, processes), min(n, processes)), n))
 
 
-def _fastest(peers: Sequence[Peers], of: Callable[[Peers], int]) -> tuple[int, float]:
+def _find_fastest(peers: Sequence[Peers], of: Callable[[Peers], int]) -> tuple[int, float]:
     """Return the value with the highest mean throughput over all runs, and this mean; ties go to the smallest."""
     groups: dict[int, list[Peers]] = {}
     for peer in peers:

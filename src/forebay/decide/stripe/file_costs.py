@@ -176,7 +176,7 @@ def model_files(view: StripeView, size: int) -> FileModel:
     mostly_shared = 2 * in_shared > sum(c.bytes for c in view.file_sizes)
     if not model.observed or view.shared_file != mostly_shared:
         return model
-    learnt = np.exp(_relative(respond(_without_overhead(view, model), counts, sizes).mean))
+    learnt = np.exp(_subtract_mean(respond(_without_overhead(view, model), counts, sizes).mean))
     shown = replace(model.rates, shared=learnt) if mostly_shared else replace(model.rates, alone=learnt)
     return replace(model, rates=shown).fit(np.ones(1))
 
@@ -218,8 +218,8 @@ def _physics(view: StripeView, counts: Sequence[int], sizes: Sequence[int], shar
     """Return the rates that physics alone expects, relative to one stripe: the mean over all hypotheses."""
     assumed = replace(view, shared_file=shared)
     at = points(assumed, counts, sizes, np.full(len(counts), view.processes), 1.0, math.nan)
-    return np.exp(_relative(expect_throughput(assumed, at).mean(axis=0)))
+    return np.exp(_subtract_mean(expect_throughput(assumed, at).mean(axis=0)))
 
 
-def _relative(log: Floats) -> Floats:
+def _subtract_mean(log: Floats) -> Floats:
     return np.asarray(log - log[0])

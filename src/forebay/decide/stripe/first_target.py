@@ -38,7 +38,7 @@ def place(view: StripeView, count: int) -> Start:
     return _from(view, emptiest, count, f"running jobs use every target, and {most_free}")
 
 
-def anywhere(view: StripeView, count: int) -> Start:
+def start_anywhere(view: StripeView, count: int) -> Start:
     """Choose `count` targets in a row from a random one on, used or not."""
     _check(view, count)
     first = min(int(view.chance * len(view.usable)), len(view.usable) - 1)

@@ -5,7 +5,7 @@ Kim et al. 2022, Procedure 2, lines 2 to 8; Neuwirth et al. 2017.
 
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
-from forebay.decide.stripe.first_target import anywhere
+from forebay.decide.stripe.first_target import start_anywhere
 from forebay.decide.stripe.reasons import missing_runs, small_files, target_limit
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.layout import DEFAULT_SIZE
@@ -15,7 +15,7 @@ from forebay.model.units import plural
 @striping("default", source="Lustre")
 def default(view: StripeView) -> Striping:
     """1 stripe of 1 MiB on a random target, as the file system does by default."""
-    return Choice(count=1, phase="rule", because="this policy never stripes").at(anywhere(view, 1))
+    return Choice(count=1, phase="rule", because="this policy never stripes").at(start_anywhere(view, 1))
 
 
 @striping(
@@ -30,7 +30,7 @@ def tapp_io(view: StripeView) -> Striping:
         choice = Choice(count=1, phase="initial", because=because)
     else:
         choice = by_pattern(view)
-    return choice.at(anywhere(view, choice.count))
+    return choice.at(start_anywhere(view, choice.count))
 
 
 def by_pattern(view: StripeView) -> Choice:

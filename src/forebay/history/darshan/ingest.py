@@ -121,19 +121,19 @@ def find_logs(paths: Sequence[Path], refused: Callable[[str, str], None]) -> Ite
         if path.is_dir():
             yield from _logs_below(path, refused)
         else:
-            yield _absolute(path)
+            yield _make_absolute(path)
 
 
 def _logs_below(folder: Path, refused: Callable[[str, str], None]) -> Iterator[Path]:
     def on_error(error: OSError) -> None:
         refused(path_text(str(error.filename)), why(error))
 
-    for at, folders, files in os.walk(_absolute(folder), onerror=on_error):
+    for at, folders, files in os.walk(_make_absolute(folder), onerror=on_error):
         folders.sort(key=lambda name: (len(name), name))  # 2 before 10: days and months in their order
         yield from (Path(at, name) for name in sorted(files) if name.endswith(SUFFIXES))
 
 
-def _absolute(path: Path) -> Path:
+def _make_absolute(path: Path) -> Path:
     """Remove `..` but keep symbolic links: the history knows a log by the path of the search."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 

@@ -23,7 +23,7 @@ def whole_sum(column: sa.Column[Any]) -> ColumnElement[int]:
     return sa.cast(sa.func.sum(column), sa.BigInteger).label(column.name)
 
 
-def within(time: ColumnElement[Any], since: float | None, until: float | None) -> list[ColumnElement[bool]]:
+def within_period(time: ColumnElement[Any], since: float | None, until: float | None) -> list[ColumnElement[bool]]:
     """Conditions for a time in [since, until); None means no limit."""
     limits = ((operator.ge, since), (operator.lt, until))
     return [compare(time, limit) for compare, limit in limits if limit is not None]

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
 from forebay.history.run_fields import Row
-from forebay.history.store.bulk import within
+from forebay.history.store.bulk import within_period
 from forebay.history.store.schema import apps, decisions, runs
 from forebay.model.errors import BadInput
 
@@ -50,7 +50,7 @@ def list_decisions(
     `wanted` are values of the columns app, job and outcome; None matches any.
     """
     equal = (decisions.c[name] == value for name, value in wanted.items() if value is not None)
-    query = sa.select(decisions).where(*equal, *within(decisions.c.time, since, until))
+    query = sa.select(decisions).where(*equal, *within_period(decisions.c.time, since, until))
     rows = connection.execute(query.order_by(decisions.c.decision_id.desc()).limit(limit)).mappings().all()
     return [_with_runs(connection, _decision(row)) for row in rows]
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, RowMapping
 
 from forebay.history.run_fields import Row, WholeRun
-from forebay.history.store.bulk import within
+from forebay.history.store.bulk import within_period
 from forebay.history.store.schema import apps, decisions, filesystems, jobs, logs, modules, osts, requests, runs
 from forebay.model.errors import BadInput, UnknownName, nearest_name
 from forebay.model.file_sizes import parse_sizes
@@ -62,7 +62,7 @@ def list_runs(
         query = query.where(runs.c.app_id == find_app_id(connection, app))
     if filesystem is not None:
         query = query.where(runs.c.filesystem == filesystem)
-    query = query.where(*within(runs.c.start_time, since, until))
+    query = query.where(*within_period(runs.c.start_time, since, until))
     with connection.execute(query, execution_options={"yield_per": AT_ONCE}) as rows:
         for row in rows.mappings():
             yield _run(row)

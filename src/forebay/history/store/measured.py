@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.measured_runs import MEASURED, Measured
-from forebay.history.store.bulk import within
+from forebay.history.store.bulk import within_period
 from forebay.history.store.schema import requests, runs
 
 MOST_RUNS = 20_000
@@ -31,7 +31,7 @@ def list_measured(
         .select_from(source)
         .where(runs.c.partial_flag.is_(False), runs.c.io_procs > 0)
         .where(sa.or_(*(table.c.total_bytes > 0 for table in tables)))
-        .where(*within(runs.c.start_time, since, until))
+        .where(*within_period(runs.c.start_time, since, until))
         .order_by(runs.c.start_time.desc(), runs.c.run_id.desc())
         .limit(MOST_RUNS)
     )

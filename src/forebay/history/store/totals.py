@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from forebay.history.ost_sums import OstSums as OstSums
-from forebay.history.store.bulk import whole_sum, within
+from forebay.history.store.bulk import whole_sum, within_period
 from forebay.history.store.schema import apps, filesystems, osts, runs, totals
 
 OBSERVATION = np.dtype([("run", "i8"), ("ost", "i8"), ("files", "i8"), ("slowness", "f8")])
@@ -37,7 +37,7 @@ def layout_sums(connection: Connection, filesystem: str | None = None) -> list[L
     """The sums of each layout, for whole and partial runs, over all runs or those on one file system."""
     columns = [totals.c[name] for name in LayoutSums._fields]
     kind, sums = columns[:4], map(whole_sum, columns[4:])
-    query = sa.select(*kind, *sums).where(_on(filesystem)).group_by(*kind).order_by(*kind)
+    query = sa.select(*kind, *sums).where(_on_filesystem(filesystem)).group_by(*kind).order_by(*kind)
     return [LayoutSums(*row) for row in connection.execute(query)]
 
 
@@ -51,13 +51,13 @@ def filesystem_sums(connection: Connection) -> list[tuple[str, int, int]]:
 _LAID_OUT = sa.or_(totals.c.stripe_count > 0, totals.c.stripe_size > 0)
 
 
-def _on(filesystem: str | None) -> sa.ColumnElement[bool]:
+def _on_filesystem(filesystem: str | None) -> sa.ColumnElement[bool]:
     return sa.true() if filesystem is None else sa.and_(totals.c.filesystem == filesystem, _LAID_OUT)
 
 
 def app_count(connection: Connection, filesystem: str | None = None) -> int:
     """The number of applications with at least one run, anywhere or on one file system."""
-    query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on(filesystem))
+    query = sa.select(sa.func.count(sa.distinct(totals.c.app_id))).where(_on_filesystem(filesystem))
     return int(connection.execute(query).scalar_one())
 
 
@@ -67,7 +67,7 @@ def top_apps(connection: Connection, by: str, limit: int, filesystem: str | None
     query = (
         sa.select(apps.c.app, *sums.values())
         .join_from(totals, apps)
-        .where(_on(filesystem))
+        .where(_on_filesystem(filesystem))
         .group_by(apps.c.app_id, apps.c.app)
         .order_by(sums[by].desc(), apps.c.app)
         .limit(limit)
@@ -101,7 +101,7 @@ def app_sums(connection: Connection, filesystem: str | None = None) -> list[AppS
     kind = (totals.c.app_id, totals.c.nprocs, totals.c.partial_flag)
     measures = [whole_sum(totals.c[name]) for name in ("runs", "timed_runs", "perf_by_slowest", "total_bytes")]
     rows_of_apps: dict[int, list[Any]] = defaultdict(list)
-    for row in connection.execute(sa.select(*kind, *measures).where(_on(filesystem)).group_by(*kind)):
+    for row in connection.execute(sa.select(*kind, *measures).where(_on_filesystem(filesystem)).group_by(*kind)):
         rows_of_apps[row.app_id].append(row)
     # One look-up by index for each application; a GROUP BY would read all runs.
     there = sa.true() if filesystem is None else runs.c.filesystem == filesystem
@@ -218,5 +218,5 @@ def _observations(connection: Connection, there: list[sa.ColumnElement[bool]]) -
 
 def _runs_started(since: float | None, until: float | None) -> list[sa.ColumnElement[bool]]:
     """A condition for the start of the run. It is not a join, in which SQLite would look up the run of every row."""
-    limits = within(runs.c.start_time, since, until)
+    limits = within_period(runs.c.start_time, since, until)
     return [osts.c.run_id.in_(sa.select(runs.c.run_id).where(*limits))] if limits else []

@@ -100,7 +100,7 @@ def _jobs(path: Path) -> dict[str, _Job]:
     for row in _rows(path, (_ID, "nprocs", "run_time", *_COUNTERS)):
         name = row.get(0, _ID, _id)
         job = jobs.setdefault(name, _Job())
-        processes = row.get(1, "nprocs", _positive)
+        processes = row.get(1, "nprocs", _parse_positive)
         values = [
             row.get(index, column, parse_bytes if "_bytes_" in column else _span) if row.cells[index] else 0
             for index, column in enumerate(_COUNTERS, start=3)
@@ -152,7 +152,7 @@ def _id(text: str) -> str:
     return check_id(text.removesuffix(".0"))
 
 
-def _positive(text: str) -> float:
+def _parse_positive(text: str) -> float:
     value = _number(text)
     if value <= 0:
         raise ValueError(f"must be positive, not {quote(text)}")

@@ -85,7 +85,7 @@ def describe_run(evidence: Evidence) -> RunOverview:
         independent=int(records.calls["independent"].sum()),
         moved=(int(moved[0]), int(moved[1])),
         shares=_measure_shares(kinds, records.job.run_time * records.job.nprocs),
-        io_seconds=sum(_slowest(uses, records.job.nprocs) for uses in kinds),
+        io_seconds=sum(_slowest_seconds(uses, records.job.nprocs) for uses in kinds),
         by_process=_bytes_by_process(evidence, kinds, activity),
         order=_describe_order(records.posix),
         slowest_file=_find_slowest(evidence),
@@ -100,7 +100,7 @@ def _measure_shares(kinds: list[Uses], available: float) -> tuple[float, float, 
     return read, written, meta
 
 
-def _slowest(uses: Uses, nprocs: int) -> float:
+def _slowest_seconds(uses: Uses, nprocs: int) -> float:
     """Seconds of the slowest process, as Darshan estimates them: each shared file takes as long as its slowest."""
     meta: NDArray[np.float32] = uses["meta_seconds"]
     rank: NDArray[np.int32] = uses["rank"]

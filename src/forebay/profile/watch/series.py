@@ -62,13 +62,13 @@ class Series:
         for members in self:
             if members.size <= LEAST_NEIGHBOURS:
                 continue
-            distances = self.pace[members] - _usual(self.pace[members])
+            distances = self.pace[members] - _usual_pace(self.pace[members])
             spread = max(1.4826 * float(np.median(np.abs(distances - np.median(distances)))), LEAST_SPREAD)
             away[members], excess[members] = distances, distances / spread
         return away, excess
 
 
-def _usual(pace: Floats) -> Floats:
+def _usual_pace(pace: Floats) -> Floats:
     """The median of the runs around each run."""
     from scipy.ndimage import median_filter
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from forebay.show.figures.looks import INK, Look, centre_groups
-from forebay.show.rows import Floats, finite
+from forebay.show.rows import Floats, finite_values
 
 LETTER_VALUES = (
     "The widest box holds the middle half of the jobs, each narrower one half of the rest on both sides; dots are the "
@@ -32,7 +32,7 @@ def letter_boxes(values: Floats) -> Iterator[tuple[float, float]]:
 def letter_values(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
     """Draw the boxes of each name in the look of its policy."""
     for position, (name, sample) in enumerate(samples.items()):
-        values = finite(sample)
+        values = finite_values(sample)
         if not values.size:
             continue
         ends = list(letter_boxes(values)) or [tuple(np.quantile(values, (0.25, 0.75)).tolist())]

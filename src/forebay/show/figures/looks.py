@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from forebay.history.toml import load_toml
 from forebay.show.figures.sheet import Style, printable
-from forebay.show.rows import Floats, finite
+from forebay.show.rows import Floats, finite_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ BOXES = (
 def boxes(axes: Axes, samples: Mapping[str, Floats], looks: Mapping[str, Look]) -> None:
     """Draw a box for each name that has samples, in the look of its policy."""
     for position, (name, values) in enumerate(samples.items()):
-        values = finite(values)
+        values = finite_values(values)
         if values.size:
             _draw_box(axes, position, values, looks[name])
     axes.set_xticks([])

@@ -14,7 +14,7 @@ from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.workload import Workload as Jobs
 from forebay.simulate.requests.learning import Samples, learn_all
 from forebay.simulate.requests.run import Forwarding, simulate_requests
-from forebay.simulate.requests.servers import contended
+from forebay.simulate.requests.servers import contended_servers
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
 
 _PROCESSES = 128
@@ -72,7 +72,7 @@ def _rewards(experiment: Experiment, servers: int, bandwidth: float) -> list[lis
         layer = Forwarding(
             nodes=experiment.nodes,
             servers=servers,
-            server=contended(ServiceTime(bandwidth=bandwidth)),
+            server=contended_servers(ServiceTime(bandwidth=bandwidth)),
             stripe=MIB,
             scheduler="fifo" if window is None else "twins",
             window=window,

@@ -21,7 +21,7 @@ from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests import events
 from forebay.simulate.requests.events import NEVER, QUANTILES, State
-from forebay.simulate.requests.servers import ServerModel, built_in, contended
+from forebay.simulate.requests.servers import ServerModel, built_in, contended_servers
 from forebay.simulate.requests.workload import Experiment, Workload
 
 NANO = 1_000_000_000
@@ -35,7 +35,7 @@ class Forwarding:
     nodes: int
     mapping: str = BLOCK  # of processes to I/O nodes
     servers: int = 4
-    server: ServerModel = field(default_factory=contended)
+    server: ServerModel = field(default_factory=contended_servers)
     stripe: int = 64 * KIB
     scheduler: Policy | str = "fifo"
     window: int | None = None  # nanoseconds; 0: no windows; None: the scheduler's default

@@ -34,7 +34,7 @@ class ServerModel:
             raise BadInput("noise", f"must be from 0 to 3, not {self.noise:g}")
 
 
-def contended(times: ServiceTime = FITTED) -> ServerModel:
+def contended_servers(times: ServiceTime = FITTED) -> ServerModel:
     """Return servers whose time depends on the I/O nodes and the order of requests."""
     return ServerModel(time=built_in, numbers=(*times.pack().tolist(), 0.0), noise=times.sigma)
 

@@ -169,12 +169,12 @@ def bound_of(platform: Platform, requests: Requests, rules: Rules) -> Bound:
     """Return an upper bound for all policies under the correct rules."""
     from forebay.decide.storage.optimal import upper_bound  # needs SciPy
 
-    with _quiet():
+    with _discard_output():
         return upper_bound(platform, requests, split=rules.split, longest_delay=rules.tries * rules.interval)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _discard_output() -> Iterator[None]:
     """Discard standard output: the solver sometimes prints a line in spite of its options (HiGHS.jl issue 312)."""
     c = ctypes.CDLL(None)
     c.fflush(None)

@@ -62,18 +62,20 @@ class Outcome(NamedTuple):
     measured: float
 
 
-def weather(case: Case, runs: int, noise: float, rng: Generator) -> list[Weather]:
+def draw_weather(case: Case, runs: int, noise: float, rng: Generator) -> list[Weather]:
     """Draw the weather of all runs, for every policy. `noise` is the coefficient of variation of the throughput."""
     targets, background = case.machine.targets, case.machine.background
     always = case.others or (0,) * targets
     skies = []
-    for f, c, first in zip(noisy(noise, runs, rng), rng.random(runs), rng.integers(targets, size=runs), strict=True):
+    for f, c, first in zip(
+        draw_noise(noise, runs, rng), rng.random(runs), rng.integers(targets, size=runs), strict=True
+    ):
         others = tuple(n + int(draw < background) for n, draw in zip(always, rng.random(targets), strict=True))
         skies.append(Weather(float(f), float(c), int(first), others))
     return skies
 
 
-def noisy(noise: float, count: int, rng: Generator) -> NDArray[np.float64]:
+def draw_noise(noise: float, count: int, rng: Generator) -> NDArray[np.float64]:
     """Draw log-normal factors with mean 1 and coefficient of variation `noise`."""
     sigma = np.sqrt(np.log1p(noise**2))
     factors: NDArray[np.float64] = np.exp(sigma * rng.standard_normal(count) - sigma**2 / 2)
@@ -138,7 +140,7 @@ def peers_of(machine: Machine, processes: int, noise: float, rng: Generator) -> 
                     count=count,
                     size=size,
                     runs=RUNS,
-                    throughput=alone * float(noisy(noise, RUNS, rng).mean()),
+                    throughput=alone * float(draw_noise(noise, RUNS, rng).mean()),
                     shared_file=program.shared,
                 )
             )

@@ -17,7 +17,7 @@ from forebay.decide.stripe.view import Features, Past, StripeView, Striping
 from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import TO_THE_END, Layout, Target
 from forebay.simulate.striping.flows import costs
-from forebay.simulate.striping.learn import noisy
+from forebay.simulate.striping.learn import draw_noise
 from forebay.simulate.striping.machine import Machine, Program
 
 Floats = NDArray[np.float64]
@@ -176,7 +176,7 @@ def repeat(
     half = by_size[int(np.argmax(2 * held >= held[-1]))]
     past: tuple[Past, ...] = ()
     layouts = []
-    for number, factor in enumerate(noisy(noise, runs, rng), start=1):
+    for number, factor in enumerate(draw_noise(noise, runs, rng), start=1):
         view = StripeView(
             application=run.name,
             processes=run.processes,

@@ -17,7 +17,7 @@ from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
-from forebay.show.rows import Floats, Ints, Rows, distinct, finite, match_rows, select
+from forebay.show.rows import Floats, Ints, Rows, distinct_values, finite_values, match_rows, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS, StorageResults
 
@@ -152,7 +152,7 @@ def missed_requests(results: StorageResults) -> Figure:
     """Figure 9: of all runs of a policy at a capacity, the one that served the fewest split requests."""
     runs = select(results.alike, split=results.split)
     looks = _looks(results)
-    columns = choose_columns(sorted(distinct(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
+    columns = choose_columns(sorted(distinct_values(runs, "capacity")), (8 * TB, 16 * TB, 32 * TB))
     modes = [m for m in results.modes if results.split and select(runs, mode=m).size]
     names = list(study.by_policy(runs, list(looks)))
     counts = {(m, c): results.missed_requests(m, c) for m, c in product(modes, columns)}
@@ -193,8 +193,8 @@ def slowdowns(results: StorageResults) -> Figure:
     slowdown: Floats = every["mean_slowdown"]
     every = every[np.isfinite(slowdown) & ~match_rows(every, policy=study.OPTIMAL)]
     looks = _looks(results)
-    platforms = distinct(every, "platform")[:_MOST_PLATFORMS]
-    kinds = [(m, s) for m in results.modes for s in sorted(distinct(select(every, mode=m), "split"))]
+    platforms = distinct_values(every, "platform")[:_MOST_PLATFORMS]
+    kinds = [(m, s) for m in results.modes for s in sorted(distinct_values(select(every, mode=m), "split"))]
 
     def draw(axes: Axes, mode: str, split: int) -> None:
         runs = select(every, mode=mode, split=split)
@@ -223,7 +223,7 @@ def slowdowns(results: StorageResults) -> Figure:
 
 def disk_use(results: StorageResults) -> Figure:
     """Figure 5: the maximum use of each disk."""
-    columns = choose_columns(sorted(distinct(results.compared_runs(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
+    columns = choose_columns(sorted(distinct_values(results.compared_runs(), "capacity")), (16 * TB, 32 * TB, 64 * TB))
     modes = [m for m in results.modes if any(results.compared_disks(m, c) for c in columns)]
 
     def draw(axes: Axes, mode: str, capacity: int) -> None:
@@ -339,7 +339,7 @@ def by_node(results: StorageResults) -> Figure:
 
     def draw(axes: Axes, metric: str, title: str) -> None:
         disks = runs[title]
-        nodes = distinct(disks, "node")
+        nodes = distinct_values(disks, "node")
         x = np.arange(disks.size) + [float(nodes.index(node)) for node in disks["node"].tolist()]
         values: Floats = disks[metric]
         axes.bar(x, np.nan_to_num(values), 0.9, color=[colours[kind] for kind in disks["kind"].tolist()], zorder=2)
@@ -359,7 +359,7 @@ def by_kind(results: StorageResults) -> Figure:
     """Figure 11: maximum allocations per disk by policy and kind of disk."""
     disks = {mode: policies for mode in results.modes if results.mixed and (policies := results.mixed_disks(mode))}
     every = [rows for policies in disks.values() for rows in policies.values()]
-    kinds = distinct(np.concatenate(every), "kind") if every else []
+    kinds = distinct_values(np.concatenate(every), "kind") if every else []
     looks = {n: look for n, look in _looks(results).items() if any(n in policies for policies in disks.values())}
 
     def draw(axes: Axes, mode: str, kind: str) -> None:
@@ -395,7 +395,7 @@ def _shown_runs(results: StorageResults) -> dict[str, Rows]:
 
 def _colour_kinds(runs: Mapping[str, Rows]) -> dict[str, str]:
     """Choose a colour for each kind of disk."""
-    kinds = dict.fromkeys(kind for disks in runs.values() for kind in distinct(disks, "kind"))
+    kinds = dict.fromkeys(kind for disks in runs.values() for kind in distinct_values(disks, "kind"))
     return dict(zip(kinds, cycle(_KIND_COLOURS), strict=False))
 
 
@@ -408,6 +408,6 @@ def _describe_most(results: StorageResults) -> str:
     parts = []
     runs = _shown_runs(results)
     for title, rows in runs.items():
-        most = {kind: finite(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in _colour_kinds(runs)}
+        most = {kind: finite_values(select(rows, kind=kind)[METRICS[1]]).max(initial=0) for kind in _colour_kinds(runs)}
         parts.append(f"{join_names([f'{m:.0f} on any {_kind_label(k)}' for k, m in most.items()])} ({title})")
     return f" At most {'; '.join(parts)}."

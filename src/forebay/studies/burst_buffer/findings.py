@@ -7,7 +7,7 @@ import numpy as np
 from forebay.model.units import plural
 from forebay.show.phrases import compare, join_names, number, percent, size, span
 from forebay.show.report import Details, Report, Section
-from forebay.show.rows import Floats, Ints, Rows, distinct, match_rows, records, select
+from forebay.show.rows import Floats, Ints, Rows, distinct_values, match_rows, records, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.figures import figures_of
 from forebay.studies.burst_buffer.results import BASELINE, BEST, CORRECT, ENOUGH, FOREBAY, METRICS, StorageResults
@@ -20,7 +20,10 @@ _COUNTED = "The column 'served' counts requests; 'optimal' is not a run but the 
 
 def conclusions(results: StorageResults) -> list[str]:
     """Return the findings as sentences. A comparison that lacks runs is left out."""
-    sizes, disks = (_smallest, _sizing, _splitting, _requeueing, _layouts), (_disks, _effects, _misses, _mixed_platform)
+    sizes, disks = (
+        (_name_smallest_platform, _size_platform, _compare_splits, _compare_requeueing, _compare_layouts),
+        (_compare_disks, _list_effects, _count_misses, _mixed_platform),
+    )
     count = int((~match_rows(results.runs, policy=study.OPTIMAL)).sum())
     rules = "" if results.mode == CORRECT else f" All findings use the rules {results.mode!r}."
     first = f"{results.origin}; {plural(count, 'run')}.{rules}"
@@ -42,7 +45,7 @@ def _sufficient_runs(results: StorageResults) -> Rows:
     return runs[runs["allocated_share"] >= ENOUGH]
 
 
-def _smallest(results: StorageResults) -> Iterator[str]:
+def _name_smallest_platform(results: StorageResults) -> Iterator[str]:
     """Name the smallest platform that serves 99 %, and the policy that serves most there."""
     sufficient = _sufficient_runs(results)
     if sufficient.size:
@@ -54,7 +57,7 @@ def _smallest(results: StorageResults) -> Iterator[str]:
         )
 
 
-def _sizing(results: StorageResults) -> Iterator[str]:
+def _size_platform(results: StorageResults) -> Iterator[str]:
     """Name the least capacity that serves 99 %, and what the next smaller one serves."""
     runs = results.compared_runs(results.mode)
     plain, requeued = study.without_requeueing(runs), runs[runs["tries"] > 0]
@@ -73,7 +76,7 @@ def _sizing(results: StorageResults) -> Iterator[str]:
             f"{size(enough)} {results.blocks} ({BASELINE} excluded) serves at least {100 * ENOUGH:g} % of the bytes "
             f"under {_sufficient_policies(select(plain, capacity=enough))}"
         )
-        smaller = max((c for c in distinct(plain, "capacity") if c < enough), default=None)
+        smaller = max((c for c in distinct_values(plain, "capacity") if c < enough), default=None)
         if smaller is not None:
             text += f"; {size(smaller)} serves {span(100 * select(plain, capacity=smaller)['allocated_share'])} %"
     if again is not None and again != enough and plain.size < runs.size:
@@ -87,11 +90,11 @@ def _sufficient_policies(runs: Rows) -> str:
     return join_names(f"{name} ({percent(share)})" for name, share in least.items() if share >= ENOUGH)
 
 
-def _splitting(results: StorageResults) -> Iterator[str]:
+def _compare_splits(results: StorageResults) -> Iterator[str]:
     """Compare the best policy with and without splitting, at every capacity that has both."""
     runs = study.without_requeueing(select(study.without_baseline(results.alike), mode=results.mode))
     parts = []
-    for capacity in sorted(distinct(runs, "capacity")):
+    for capacity in sorted(distinct_values(runs, "capacity")):
         whole, split = (select(runs, capacity=capacity, split=s)["allocated_share"] for s in (0, results.split))
         if results.split and whole.size and split.size:
             parts.append(f"from {percent(whole.max())} to {percent(split.max())} with {size(capacity)}")
@@ -100,7 +103,7 @@ def _splitting(results: StorageResults) -> Iterator[str]:
         yield f"Splitting at {size(results.split)} changes {share} {join_names(parts)}."
 
 
-def _requeueing(results: StorageResults) -> Iterator[str]:
+def _compare_requeueing(results: StorageResults) -> Iterator[str]:
     """Compare the runs that requeued a request with the same runs without requeueing."""
     runs = select(results.alike, mode=results.mode)
     same = ["platform", "policy", "split"]
@@ -119,15 +122,15 @@ def _requeueing(results: StorageResults) -> Iterator[str]:
         yield f"No request was requeued in {plural(len(pairs), 'run')} with requeueing."
 
 
-def _layouts(results: StorageResults) -> Iterator[str]:
+def _compare_layouts(results: StorageResults) -> Iterator[str]:
     """Give the largest difference between layouts of the same capacity under each policy, with split requests."""
     runs = results.compared_runs(results.mode)
     runs = runs[~match_rows(runs, layout="")]
-    layouts = distinct(runs, "layout")
+    layouts = distinct_values(runs, "layout")
     if len(layouts) > 1:
         spreads = []
         for name, rows in study.by_policy(runs, results.policies).items():
-            alike = (select(rows, capacity=c, tries=t) for c, t in distinct(rows, "capacity", "tries"))
+            alike = (select(rows, capacity=c, tries=t) for c, t in distinct_values(rows, "capacity", "tries"))
             shares: list[Floats] = [group["allocated_share"] for group in alike]
             spreads.append(f"{100 * max(np.ptp(share) for share in shares):.2f} ({name})")
         yield (
@@ -136,7 +139,7 @@ def _layouts(results: StorageResults) -> Iterator[str]:
         )
 
 
-def _disks(results: StorageResults) -> Iterator[str]:
+def _compare_disks(results: StorageResults) -> Iterator[str]:
     """Describe how full disks get, and how many allocations each holds."""
     columns = ("max_use", "mean_use", *METRICS)
     fullest, use, mean, most = (results.samples(results.mode, column) for column in columns)
@@ -154,7 +157,7 @@ def _disks(results: StorageResults) -> Iterator[str]:
         yield f"The maximum number of allocations at once on a disk is {crowds}."
 
 
-def _effects(results: StorageResults) -> Iterator[str]:
+def _list_effects(results: StorageResults) -> Iterator[str]:
     """Give Cohen's d of the policy that the paper recommends against the others."""
     samples = results.samples(results.mode, METRICS[1])
     best = samples.pop(BEST, np.zeros(0))
@@ -167,7 +170,7 @@ def _effects(results: StorageResults) -> Iterator[str]:
         )
 
 
-def _misses(results: StorageResults) -> Iterator[str]:
+def _count_misses(results: StorageResults) -> Iterator[str]:
     """Count the split requests that failed or were refused, at every capacity."""
     parts, none = [], []
     for capacity in results.capacities if results.split else ():
@@ -190,7 +193,7 @@ def _mixed_platform(results: StorageResults) -> Iterator[str]:
         return
     disks = {name: study.without_requeueing(rows) for name, rows in every.items()}
     shares = [f"{percent(rows['allocated_share'].max())} ({name})" for name, rows in disks.items()]
-    kinds = [kind for rows in disks.values() for kind in distinct(rows, "kind")]
+    kinds = [kind for rows in disks.values() for kind in distinct_values(rows, "kind")]
     fast = "SSD" if "SSD" in kinds else kinds[0]
     parts = []
     for name, rows in disks.items():
@@ -209,7 +212,7 @@ def _forebay(results: StorageResults) -> Iterator[str]:
     same = ["mode", *_SAME_RUN]
     bounds = {bound[same].item(): float(bound["allocated_share"]) for bound in results.bounds}
     parts = []
-    for capacity in sorted(distinct(runs, "capacity")):
+    for capacity in sorted(distinct_values(runs, "capacity")):
         policies = study.by_policy(select(runs, capacity=capacity))
         shares = {name: rows["allocated_share"].mean() for name, rows in policies.items()}
         best = max((name for name in study.PAPER_POLICIES if name in shares), key=shares.__getitem__, default="")
@@ -248,7 +251,9 @@ def _slowdown(results: StorageResults) -> Iterator[str]:
 
 
 def _shares_change(results: StorageResults) -> Iterator[str]:
-    common = set.intersection(*(set(distinct(results.compared_runs(mode), "policy")) for mode in _AFTER_AND_BEFORE))
+    common = set.intersection(
+        *(set(distinct_values(results.compared_runs(mode), "policy")) for mode in _AFTER_AND_BEFORE)
+    )
     parts = []
     for capacity in results.capacities:
         every = (results.compared_runs(mode, capacity=capacity) for mode in _AFTER_AND_BEFORE)
@@ -340,7 +345,7 @@ def make_report(results: StorageResults) -> Report:
             "effects": files["effects"],
         },
         figures=figures_of(results),
-        summary=[served_table(results, mode) for mode in distinct(results.rows, "mode")],
+        summary=[served_table(results, mode) for mode in distinct_values(results.rows, "mode")],
         tables=[effects_table(results)],
         details=Details("All runs", _COUNTED, run_tables(results)),
     )

@@ -8,7 +8,17 @@ from itertools import permutations, product
 import numpy as np
 
 from forebay.show.phrases import MODES, size
-from forebay.show.rows import Floats, Ints, Record, Rows, distinct, finite, match_rows, read_columns, select
+from forebay.show.rows import (
+    Floats,
+    Ints,
+    Record,
+    Rows,
+    distinct_values,
+    finite_values,
+    match_rows,
+    read_columns,
+    select,
+)
 from forebay.simulate.storage.rules import OPTIMAL as OPTIMAL
 from forebay.simulate.storage.rules import SPLIT
 
@@ -59,12 +69,12 @@ class StorageResults:
     @cached_property
     def policies(self) -> list[str]:
         """All policies but `optimal`, in the order of the request."""
-        return [policy for policy in distinct(self.rows, "policy") if policy != OPTIMAL]
+        return [policy for policy in distinct_values(self.rows, "policy") if policy != OPTIMAL]
 
     @cached_property
     def modes(self) -> list[str]:
         """The modes that were run, StorAlloc's rules before the correct ones."""
-        modes = distinct(self.rows, "mode")
+        modes = distinct_values(self.rows, "mode")
         return [m for m in MODES if m in modes] + [m for m in modes if m not in MODES]
 
     @property
@@ -81,7 +91,7 @@ class StorageResults:
         disks = self.disks()
         platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
         several = set(platforms[kinds > 1].tolist())
-        return [p for p in distinct(disks, "platform") if p in several]
+        return [p for p in distinct_values(disks, "platform") if p in several]
 
     @property
     def mixed(self) -> str | None:
@@ -105,7 +115,7 @@ class StorageResults:
 
     @cached_property
     def splits(self) -> list[int]:
-        return sorted(distinct(self.alike, "split"))
+        return sorted(distinct_values(self.alike, "split"))
 
     @cached_property
     def split(self) -> int:
@@ -114,7 +124,7 @@ class StorageResults:
 
     @cached_property
     def capacities(self) -> list[int]:
-        return sorted(distinct(self.alike, "capacity"))
+        return sorted(distinct_values(self.alike, "capacity"))
 
     @cached_property
     def capacity(self) -> int:
@@ -147,7 +157,7 @@ class StorageResults:
     def mixed_disks(self, mode: str) -> dict[str, Rows]:
         """Return, by policy, the disks of the mixed platform, from runs with split requests if possible."""
         rows = self.disks(mode=mode, platform=self.mixed or "")
-        splits = distinct(rows, "split")
+        splits = distinct_values(rows, "split")
         split = self.split if self.split in splits else max(splits, default=0)
         return by_policy(select(rows, split=split), self.policies)
 
@@ -190,18 +200,18 @@ def without_requeueing(runs: Rows) -> Rows:
 
 def known_values(disks: Mapping[str, Rows], metric: str) -> dict[str, Floats]:
     """Return, by policy, the finite values of the metric; policies without any are left out."""
-    return {name: values for name, rows in disks.items() if (values := finite(rows[metric])).size}
+    return {name: values for name, rows in disks.items() if (values := finite_values(rows[metric])).size}
 
 
 def by_policy(table: Rows, order: Sequence[str] = ()) -> dict[str, Rows]:
     """Return the rows of each policy that has any."""
-    names = dict.fromkeys([*order, *distinct(table, "policy")])
+    names = dict.fromkeys([*order, *distinct_values(table, "policy")])
     return {name: rows for name in names if (rows := select(table, policy=name)).size}
 
 
 def enough_of(runs: Rows) -> int | None:
     """Return the least capacity at which some policy serves 99 % of the bytes in every layout."""
-    for capacity in sorted(distinct(runs, "capacity")):
+    for capacity in sorted(distinct_values(runs, "capacity")):
         policies = by_policy(select(runs, capacity=capacity)).values()
         if any(rows["allocated_share"].min() >= ENOUGH for rows in policies):
             return int(capacity)
@@ -215,12 +225,12 @@ def effects(results: StorageResults) -> list[Record]:
         groups = {(size(results.capacity), "all"): results.compared_disks(mode)}
         if results.mixed is not None:
             disks = results.mixed_disks(mode)
-            kinds = dict.fromkeys(kind for rows in disks.values() for kind in distinct(rows, "kind") if kind)
+            kinds = dict.fromkeys(kind for rows in disks.values() for kind in distinct_values(rows, "kind") if kind)
             groups[(results.mixed, "all")] = disks
             groups |= {(results.mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
         for ((platforms, kind), policies), metric in product(groups.items(), METRICS):
             where = {"mode": mode, "platforms": platforms, "disks": kind, "metric": metric}
-            samples = {policy: finite(rows[metric]) for policy, rows in policies.items()}
+            samples = {policy: finite_values(rows[metric]) for policy, rows in policies.items()}
             for policy, against in permutations(samples, 2):
                 d = cohens_d(samples[policy], samples[against])
                 records.append(where | {"policy": policy, "against": against, "d": d})

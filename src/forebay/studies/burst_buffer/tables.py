@@ -7,7 +7,7 @@ import numpy as np
 from forebay.model.units import plural
 from forebay.show.phrases import MODES, describe_splitting, format_finite, number, size
 from forebay.show.report import Table
-from forebay.show.rows import Record, distinct, finite, group, records, select
+from forebay.show.rows import Record, distinct_values, finite_values, group, records, select
 from forebay.studies.burst_buffer.results import BEST, KEY, METRICS, OPTIMAL, StorageResults, effects
 
 _DISK = (*KEY, "layout", "capacity", "node", "disk", "kind", "disk_capacity", "max_use", "mean_use", *METRICS[::-1])
@@ -22,12 +22,12 @@ def disk_records(results: StorageResults) -> list[Record]:
 def served_table(results: StorageResults, mode: str) -> Table:
     """Tabulate the share served: a line for each platform and threshold, a column for each policy."""
     runs = select(results.runs, mode=mode, tries=0)
-    policies = distinct(runs, "policy")
+    policies = distinct_values(runs, "policy")
     shares = {run[["platform", "split", "policy"]].item(): 100 * float(run["allocated_share"]) for run in runs}
     rows = [
         [platform, f"{split / 1e9:g} GB" if split else "no"]
         + [f"{shares[platform, split, p]:.2f}" if (platform, split, p) in shares else "-" for p in policies]
-        for platform, split in distinct(runs, "platform", "split")
+        for platform, split in distinct_values(runs, "platform", "split")
     ]
     return Table(f"Bytes served, in %, rules: {mode}", ("platform", "split", *policies), rows)
 
@@ -50,7 +50,7 @@ def run_tables(results: StorageResults) -> list[Table]:
     """Tabulate all runs by rules, splitting and capacity; runs that serve most come first."""
     runs, crowds = results.runs, _crowds(results)
     tables = []
-    keys = distinct(runs, "mode", "split", "capacity")
+    keys = distinct_values(runs, "mode", "split", "capacity")
     for mode, split, capacity in sorted(keys, key=lambda key: (results.modes.index(key[0]), *key[1:])):
         rows = select(runs, mode=mode, split=split, capacity=capacity)
         rows = rows[np.argsort(-rows["allocated_share"], kind="stable")]
@@ -80,7 +80,7 @@ def _crowds(results: StorageResults) -> dict[tuple[Any, ...], tuple[float, ...]]
     """Return for each run the use of its fullest disk, the mean use, and the most allocations on a disk."""
     crowds: dict[tuple[Any, ...], tuple[float, ...]] = {}
     for key, rows in group(results.disks(), KEY):
-        use, mean, most = (finite(rows[name]) for name in ("max_use", "mean_use", "max_allocations"))
+        use, mean, most = (finite_values(rows[name]) for name in ("max_use", "mean_use", "max_allocations"))
         if use.size and mean.size and most.size:
             crowds[tuple(key.values())] = (float(use.max()), float(mean.mean()), float(most.max()))
     return crowds

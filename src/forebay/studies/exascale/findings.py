@@ -85,10 +85,10 @@ def row_records(results: ExascaleResults) -> list[Record]:
 
 def conclusions(results: ExascaleResults) -> list[str]:
     """Return the findings: the node-hours first, then where they come from."""
-    return [*_whole(results), *_each(results), *_others(results)]
+    return [*_describe_whole(results), *_describe_each(results), *_describe_other_jobs(results)]
 
 
-def _whole(results: ExascaleResults) -> Iterator[str]:
+def _describe_whole(results: ExascaleResults) -> Iterator[str]:
     settings: Any = results.settings
     before, won = Estimate.of(results.hours()), results.hours_saved(ALL)
     rows = results.of()
@@ -108,7 +108,7 @@ def _whole(results: ExascaleResults) -> Iterator[str]:
     )
 
 
-def _each(results: ExascaleResults) -> Iterator[str]:
+def _describe_each(results: ExascaleResults) -> Iterator[str]:
     alone, last = results.alone(), results.last()
     for name in DECISIONS:
         single, added = alone[name], last[name]
@@ -127,7 +127,7 @@ def _each(results: ExascaleResults) -> Iterator[str]:
         )
 
 
-def _others(results: ExascaleResults) -> Iterator[str]:
+def _describe_other_jobs(results: ExascaleResults) -> Iterator[str]:
     """Describe the change for the jobs of each kind, and the savings under other assumptions."""
     for kind in results.kinds:
         ratios = results.ratios(kind)

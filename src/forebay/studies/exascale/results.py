@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from forebay.show.rows import Floats, Rows, distinct, match_rows, read_columns, select
+from forebay.show.rows import Floats, Rows, distinct_values, match_rows, read_columns, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.request_gains import Gain
 
@@ -78,7 +78,7 @@ class ExascaleResults:
     def hours(self, *, setting: str = BASE, on: str = DEFAULT, kind: str | None = None) -> Floats:
         """Return the node-hours that waited for I/O in each month."""
         rows = self.of(setting=setting, on=on)
-        months = sorted(distinct(rows, "month"))
+        months = sorted(distinct_values(rows, "month"))
         if kind is not None:
             rows = select(rows, kind=kind)
         return np.array([select(rows, month=m)["io_hours"].sum() for m in months])
@@ -101,12 +101,12 @@ class ExascaleResults:
 
     @property
     def kinds(self) -> list[str]:
-        return distinct(self.runs, "kind")
+        return distinct_values(self.runs, "kind")
 
     @property
     def variants(self) -> list[str]:
         """The variants of the assumed setting, in their order."""
-        return distinct(select(self.runs, setting=BASE), "on")
+        return distinct_values(select(self.runs, setting=BASE), "on")
 
     def ratios(self, kind: str) -> Floats:
         """Return the I/O time of each decided job of a kind with all decisions, divided by that by default."""

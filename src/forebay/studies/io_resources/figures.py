@@ -21,7 +21,7 @@ from forebay.show.figures.looks import FAINT, INK, Band, Look, key
 from forebay.show.figures.scales import Bands
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import join_names
-from forebay.show.rows import Floats, Mask, finite
+from forebay.show.rows import Floats, Mask, finite_values
 from forebay.studies.io_resources.results import CLASS, GREEDY, TRUE, Bin, Results
 
 _LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
@@ -136,7 +136,7 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
     """Return the mean, 10th and 90th percentile of the values of the chosen runs, for every bin that has any."""
     points = []
     for bin_ in results.bins:
-        sample = finite(values[chosen & results.within(*bin_)])
+        sample = finite_values(values[chosen & results.within(*bin_)])
         if sample.size:
             points.append((bin_.middle, sample.mean(), *np.percentile(sample, (10, 90))))
     return Band(*np.array(points, dtype=float).reshape(-1, 4).T)
@@ -284,13 +284,13 @@ def low_and_high(subject: Subject) -> Figure:
         masks = [results.select(name, subject.placer) & ranges[title] for name in names]
         values = results.runs[metric]
         looks.boxes(axes, {name: values[mask] for name, mask in zip(names, masks, strict=True)}, subject.allocators)
-        scales.slowdown_axis(axes, float(finite(values[results.select(place=subject.placer)]).max(initial=1.0)))
+        scales.slowdown_axis(axes, float(finite_values(values[results.select(place=subject.placer)]).max(initial=1.0)))
         if metric != "mean_io_slowdown":
             scales.name_groups(axes, names)
             return
         axes.set_title(title, loc="left")
         for position, mask in enumerate(masks):
-            costs = finite(results.runs["rho_io"][mask])
+            costs = finite_values(results.runs["rho_io"][mask])
             if costs.size:
                 axes.hlines(costs.mean(), position - 0.38, position + 0.38, zorder=7, clip_on=False, **_COST)
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from forebay.model.curve import Curve
 from forebay.model.units import plural
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Record, distinct, records
+from forebay.show.rows import Record, distinct_values, records
 from forebay.studies.io_resources.figures import figures_of
 from forebay.studies.io_resources.results import CLASS, GREEDY, METRICS, TRUE, Results
 
@@ -18,16 +18,22 @@ def conclusions(results: Results) -> list[str]:
     place = GREEDY if GREEDY in results.placers() else results.placers()[0]
     true = [r for r in rows if r["curves"] == TRUE]
     placed = [r for r in true if r["place"] == place]
-    sets = plural(len(distinct(results.runs, "load", "set")), "set")
+    sets = plural(len(distinct_values(results.runs, "load", "set")), "set")
     unfinished = int((results.runs["unfinished"] > 0).sum())
     first = f"{sets} of applications drawn from {results.origin}, {plural(results.runs.size, 'simulation')}."
     if unfinished:
         first += f" In {unfinished} of them, some applications completed no phase; the means leave these out."
-    parts = (_best(placed, place), _crossing(placed), _placement(true), _forebay(placed), _robust(rows, place))
+    parts = (
+        _name_best(placed, place),
+        _find_crossing(placed),
+        _placement(true),
+        _forebay(placed),
+        _compare_sensitivity(rows, place),
+    )
     return [first, *(sentence for part in parts for sentence in part)]
 
 
-def _best(rows: Sequence[Record], place: str) -> Iterator[str]:
+def _name_best(rows: Sequence[Record], place: str) -> Iterator[str]:
     """Name the best allocators at the lowest and at the highest load."""
     bins = sorted({r["load_low"] for r in rows})
     if len({r["allocate"] for r in rows}) < 2:
@@ -43,7 +49,7 @@ def _best(rows: Sequence[Record], place: str) -> Iterator[str]:
         )
 
 
-def _crossing(rows: Sequence[Record]) -> Iterator[str]:
+def _find_crossing(rows: Sequence[Record]) -> Iterator[str]:
     """Name the loads at which nsys, which stresses targets least, beats best-bandwidth."""
     fast, light = ({r["load_low"]: r for r in rows if r["allocate"] == a} for a in ("best-bandwidth", "nsys"))
     both = sorted(fast.keys() & light.keys())
@@ -91,7 +97,7 @@ def _forebay(rows: Sequence[Record]) -> Iterator[str]:
     yield f"Compared with the better of tcpu and best-bandwidth in each bin, forebay {' and '.join(parts)}."
 
 
-def _robust(rows: Sequence[Record], place: str) -> Iterator[str]:
+def _compare_sensitivity(rows: Sequence[Record], place: str) -> Iterator[str]:
     true, seen = (
         {(r["allocate"], r["load_low"]): r["mean_io_slowdown"] for r in rows if (r["curves"], r["place"]) == (c, place)}
         for c in (TRUE, CLASS)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.show.rows import Floats, Mask, Record, Rows, distinct, read_columns
+from forebay.show.rows import Floats, Mask, Record, Rows, distinct_values, read_columns
 from forebay.simulate.engine import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
@@ -61,15 +61,15 @@ class Results:
 
     def allocators(self) -> list[str]:
         """Return the allocators in the order of the request."""
-        return distinct(self.runs, "allocate")
+        return distinct_values(self.runs, "allocate")
 
     def placers(self) -> list[str]:
-        return distinct(self.runs, "place")
+        return distinct_values(self.runs, "place")
 
     def rows(self) -> list[Record]:
         """Return the means over the sets of each bin, for every combination of policies and known curves."""
         rows: list[Record] = []
-        for curves, allocate, place in distinct(self.runs, "curves", "allocate", "place"):
+        for curves, allocate, place in distinct_values(self.runs, "curves", "allocate", "place"):
             chosen = self.select(allocate=allocate, place=place, curves=curves)
             for bin_ in self.bins:
                 runs = self.runs[chosen & self.within(*bin_)]

@@ -25,7 +25,7 @@ from forebay.show.figures.sheet import (
     printable,
     sketch_each,
 )
-from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct_values, select
 from forebay.studies.jobs.gantt import place_blocks
 from forebay.studies.jobs.measures import SIZES, used_over_time
 from forebay.studies.jobs.results import METRICS, JobsResults, ratios, sweep_records
@@ -187,7 +187,7 @@ def longest(results: JobsResults) -> Figure:
 def sizes(results: JobsResults) -> Figure:
     """Draw the mean bounded slowdown of each size of jobs."""
     looks = _looks(results)
-    shown = [size for size in SIZES if size in set(distinct(results.sizes, "size"))]
+    shown = [size for size in SIZES if size in set(distinct_values(results.sizes, "size"))]
     width = 0.84 / len(looks)
 
     def draw(axes: Axes) -> None:

@@ -131,9 +131,9 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600:.2f}"
 
 
-def _long(seconds: float) -> str:
+def _format_long(seconds: float) -> str:
     """
-    >>> _long(7200), _long(400_000)
+    >>> _format_long(7200), _format_long(400_000)
     ('2.0 hours', '4.6 days')
     """
     return f"{seconds / 86400:.1f} days" if seconds >= 2 * 86400 else f"{seconds / 3600:.1f} hours"
@@ -143,12 +143,12 @@ def conclusions(results: JobsResults) -> Iterator[str]:
     """Yield the findings as sentences. A comparison that lacks runs is left out."""
     yield from _mention_rejected(results)
     if len(results.schedules) > 1:
-        yield from _best(results)
+        yield from _name_best(results)
         yield from _compare_with_reference(results)
     yield from _compare_reservations(results)
-    yield from _longest(results)
+    yield from _list_longest_waits(results)
     yield from _sizes(results)
-    yield from _scarce(results)
+    yield from _name_scarce_resource(results)
     if len(results.schedules) > 1:
         yield from _sweeps(results)
 
@@ -159,7 +159,7 @@ def _mention_rejected(results: JobsResults) -> Iterator[str]:
         yield f"{plural(count, 'job')} left out, each with its reason in rejected.csv."
 
 
-def _best(results: JobsResults) -> Iterator[str]:
+def _name_best(results: JobsResults) -> Iterator[str]:
     relative = list(normalise(results))
     wait, slowdown = (min(relative, key=lambda r: r[metric]) for metric in METRICS)
     reference = results.reference
@@ -223,9 +223,9 @@ def _compare(ratio: float, other: str, noun: str = "") -> str:
     return f"{amount} {noun}".strip() + f" {'as' if amount == 'as much' else 'than'} {other}"
 
 
-def _longest(results: JobsResults) -> Iterator[str]:
+def _list_longest_waits(results: JobsResults) -> Iterator[str]:
     longest = {name: float(select(results.base, schedule=name)["max_wait"].max()) for name in results.schedules}
-    parts = [f"{_long(seconds)} ({name})" for name, seconds in longest.items()]
+    parts = [f"{_format_long(seconds)} ({name})" for name, seconds in longest.items()]
     yield f"The job that waits longest waits {join_names(parts)}."
 
 
@@ -241,7 +241,7 @@ def _sizes(results: JobsResults) -> Iterator[str]:
         yield f"The mean bounded slowdown of large jobs, over that of jobs on one node: {join_names(parts)}."
 
 
-def _scarce(results: JobsResults) -> Iterator[str]:
+def _name_scarce_resource(results: JobsResults) -> Iterator[str]:
     """Say which resource is used more."""
     runs = select(results.base, schedule=results.reference)
     nodes, used = float(runs["nodes_used"].mean()), float(runs["bytes_used"].mean())

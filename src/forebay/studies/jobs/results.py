@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.model.jobs import Jobs
-from forebay.show.rows import Floats, Record, Rows, distinct, read_columns, select
+from forebay.show.rows import Floats, Record, Rows, distinct_values, read_columns, select
 from forebay.studies.jobs.measures import bounded_slowdowns, waits
 
 _COLUMNS = read_columns(__file__)
@@ -32,7 +32,7 @@ class JobsResults:
 
     @property
     def schedules(self) -> list[str]:
-        return distinct(self.runs, "schedule")
+        return distinct_values(self.runs, "schedule")
 
     @property
     def base(self) -> Rows:
@@ -84,7 +84,7 @@ def normalise(results: JobsResults) -> Iterator[Record]:
 
 def sweep_records(results: JobsResults) -> Iterator[Record]:
     """Yield, for each changed machine or order of jobs and each policy, the means over the files."""
-    for sweep, value in distinct(results.runs, "sweep", "value"):
+    for sweep, value in distinct_values(results.runs, "sweep", "value"):
         if not sweep:
             continue
         runs = select(results.runs, sweep=sweep, value=value)

@@ -14,7 +14,7 @@ from forebay.model.units import format_binary, plural
 from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
 from forebay.show.figures.sheet import WIDTH, Sketch, Style, blank_sheet, draw_panels, legend_above, panels, sketch_each
 from forebay.show.phrases import join_names
-from forebay.show.rows import Floats, Rows, distinct, select
+from forebay.show.rows import Floats, Rows, distinct_values, select
 from forebay.simulate.requests.learning import BIN
 from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows.demand import SHARES, STAYS, THINKS
@@ -199,7 +199,7 @@ def precision(results: RequestWindowsResults) -> Figure:
 def horizon(results: RequestWindowsResults) -> Figure:
     """Draw how often the best window is taken over many more steps than in Fig. 4, a panel for each instance."""
     letters, rows = results.instances(), results.learned_longer
-    looks = looks_of([name for name in distinct(rows, "tuner") if name in _HORIZON], "tuners")
+    looks = looks_of([name for name in distinct_values(rows, "tuner") if name in _HORIZON], "tuners")
 
     def draw(axes: Axes, letter: str) -> None:
         for name, look in looks.items():
@@ -286,9 +286,9 @@ def demand(results: RequestWindowsResults) -> Figure:
     """A column for each instance; a row for each kind of demand, a colour for each reward."""
     rows = results.demanded
     letters = {k: n for k, n in results.instances().items() if (rows["experiment"] == n).any()}
-    names = distinct(rows, "tuner")
+    names = distinct_values(rows, "tuner")
     widths = {name: _WIDTHS[min(place, len(_WIDTHS) - 1)] for place, name in enumerate(names[::-1])}
-    looks = looks_of(distinct(rows, "reward"), "rewards")
+    looks = looks_of(distinct_values(rows, "reward"), "rewards")
 
     def draw(axes: Axes, kind: str, letter: str) -> None:
         for (tuner, width), (reward, look) in product(widths.items(), looks.items()):

@@ -10,7 +10,7 @@ from forebay.model.layout import KIB, MIB
 from forebay.model.units import format_binary, format_size, plural
 from forebay.show.phrases import join_names
 from forebay.show.report import Details, Report, Section
-from forebay.show.rows import Record, distinct, records, select
+from forebay.show.rows import Record, distinct_values, records, select
 from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows import tables
 from forebay.studies.request_windows.detection import CLASSIFIERS, confusion
@@ -136,7 +136,7 @@ def _horizon(results: RequestWindowsResults) -> Iterator[str]:
     rows, parts, steps = results.learned_longer, [], 0
     for letter, number in results.instances().items():
         ends = {}
-        for name in distinct(rows, "tuner"):
+        for name in distinct_values(rows, "tuner"):
             at, values = study.over_steps(select(rows, tuner=name, experiment=number), "precision")
             early = values[at <= results.steps]
             ends[name] = (float(values[-10:].mean()), float(early[-10:].mean()))
@@ -184,7 +184,7 @@ def _demand(results: RequestWindowsResults) -> Iterator[str]:
     """Give the mean share in the second half of the steps, for each tuner and each kind of changing demand."""
     for demand, cause in _DEMANDS.items():
         rows = select(results.demanded, demand=demand)
-        for tuner in distinct(rows, "tuner"):
+        for tuner in distinct_values(rows, "tuner"):
             parts, won = [], 0
             for letter, number in results.instances().items():
                 here = select(rows, tuner=tuner, experiment=number)

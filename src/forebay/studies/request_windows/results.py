@@ -13,7 +13,7 @@ from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.model.units import format_binary, plural
 from forebay.profile.request_watch import TALLY
-from forebay.show.rows import Floats, Ints, Rows, distinct, match_rows, read_columns, select
+from forebay.show.rows import Floats, Ints, Rows, distinct_values, match_rows, read_columns, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment, Workload
 
@@ -89,9 +89,9 @@ class RequestWindowsResults:
         """Return, by scheduler, each experiment's bandwidth over fifo's in the same repetitions; twins' best window."""
         runs, count = self.runs(), len(self.experiments)
         fifo, over = select(runs, scheduler=FIFO), {}
-        for name in distinct(runs, "scheduler"):
+        for name in distinct_values(runs, "scheduler"):
             rows = select(runs, scheduler=name)
-            beside = fifo[np.isin(fifo["repetition"], distinct(rows, "repetition"))]
+            beside = fifo[np.isin(fifo["repetition"], distinct_values(rows, "repetition"))]
             if name != TWINS:
                 over[name] = _means(rows, count) / _means(beside, count)
         return over | {TWINS: self.gains().max(axis=1) + 1}
@@ -99,7 +99,7 @@ class RequestWindowsResults:
     def ways(self) -> list[Way]:
         """Return the ways in the order of the request; a tuner after similar situations follows the tuner alone."""
         learned = select(self.learned, together=False)
-        pairs, order = set(distinct(learned, "tuner", "similar")), distinct(learned, "tuner")
+        pairs, order = set(distinct_values(learned, "tuner", "similar")), distinct_values(learned, "tuner")
         tuners: Any = self.settings.get("tuners") or ()
         wanted = [name for name in tuners if name in order] or order
         return [Way(name, similar) for name in wanted for similar in (False, True) if (name, similar) in pairs]

@@ -13,7 +13,7 @@ from forebay.kernel_cache import sources_digest
 from forebay.model.layout import KIB, Layout
 from forebay.show.rows import Floats, Rows
 from forebay.simulate.striping import machine
-from forebay.simulate.striping.learn import Case, first_runs, peers_of, weather
+from forebay.simulate.striping.learn import Case, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, LOCAL
 from forebay.studies.striping import results as study
 from forebay.studies.striping.results import APART, ASSUMED, BESIDE, DCA, NOISE, RUN, TAPP, StripingResults
@@ -50,7 +50,7 @@ def noise_piece(case: Case, noise: float, policies: Sequence[str], *, runs: int,
     rows = []
     for seed, rng in enumerate(rngs):
         histories = {study.OTHERS: peers_of(case.machine, case.processes, noise, rng), study.NOBODY: ()}
-        skies = weather(case, runs, noise, rng)
+        skies = draw_weather(case, runs, noise, rng)
         for (history, peers), spec in product(histories.items(), policies):
             expected = np.array([o.expected for o in first_runs(case, find("stripe", spec).decide, peers, skies)])
             about = (case.machine.name, case.program.name, case.processes, noise, history, spec, seed)
@@ -163,7 +163,7 @@ class StripingStudy(Study[StripingResults]):
         for repetition in range(self.repetitions):
             rng = self._rng(key, repetition)
             peers = peers_of(used, case.processes, used.noise, rng)
-            skies = weather(case, self.runs, used.noise, rng)
+            skies = draw_weather(case, self.runs, used.noise, rng)
             for spec in policies_for(panel, self.policies):
                 for number, run in enumerate(first_runs(case, find("stripe", spec).decide, peers, skies), start=1):
                     layout = run.striping.layout

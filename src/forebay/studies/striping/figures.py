@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from forebay.model.units import plural
 from forebay.show.figures.looks import Band, draw_band, key, looks_of
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
-from forebay.show.rows import Floats, distinct, select
+from forebay.show.rows import Floats, distinct_values, select
 from forebay.studies.striping.results import APART, NOBODY, OTHERS, StripingResults, first_near, later_runs
 
 _TEXTS = read_texts(__file__)
@@ -51,14 +51,14 @@ def figures_of(results: StripingResults) -> Iterator[Sketch]:
 def run_by_run(results: StripingResults, number: int) -> Figure:
     """Figures 7 to 13: a panel for each number of processes or nodes, a line for each policy over the runs."""
     runs = results.of(figure=number)
-    looks = looks_of(distinct(runs, "policy"), "stripe")
+    looks = looks_of(distinct_values(runs, "policy"), "stripe")
     last = int(runs["run"].max())
 
     def draw(axes: Axes, application: str, processes: int, fio: int) -> None:
         here = select(runs, application=application, processes=processes, fio=fio)
         for name, look in looks.items():
             mine = select(here, policy=name)
-            x = np.array(sorted(distinct(mine, "run")))
+            x = np.array(sorted(distinct_values(mine, "run")))
             values: list[Floats] = [select(mine, run=n)["throughput"] / 1e9 for n in x]
             mean, spread = (np.array([measure(v) for v in values]) for measure in (np.mean, np.std))
             draw_band(axes, Band(x.astype(float), mean, mean - spread, mean + spread), look)
@@ -79,7 +79,7 @@ def run_by_run(results: StripingResults, number: int) -> Figure:
 def beside(results: StripingResults, number: int) -> Figure:
     """Figure 14: a panel for each application, a group of bars for each number of OSSs that FIO writes to."""
     runs = later_runs(results.of(figure=number))
-    looks = looks_of(distinct(runs, "policy"), "stripe")
+    looks = looks_of(distinct_values(runs, "policy"), "stripe")
     width = 0.8 / len(looks)
 
     def draw(axes: Axes, processes: int, application: str) -> None:
@@ -113,7 +113,7 @@ def beside(results: StripingResults, number: int) -> Figure:
 def noise_figure(results: StripingResults) -> Figure:
     """Draw a row of panels for each history: throughput, worst run, first run near the best, and share of such runs."""
     rows, last = results.noise, results.noise_runs
-    looks = looks_of(distinct(rows, "policy"), "stripe")
+    looks = looks_of(distinct_values(rows, "policy"), "stripe")
     measures = {
         "throughput (% of best)": (100 * rows["total"], 104),
         "worst regression (%)\nmean, and thin: largest": (100 * (1 - rows["worst"]), None),

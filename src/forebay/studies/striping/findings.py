@@ -10,7 +10,7 @@ from forebay.model.layout import MIB
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Floats, Record, distinct, group, records, select
+from forebay.show.rows import Floats, Record, distinct_values, group, records, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
 from forebay.studies.striping import results as study
 from forebay.studies.striping.figures import figures_of
@@ -116,9 +116,11 @@ def model_table() -> Table:
 def assumed_table(results: StripingResults) -> Table:
     """Tabulate the gains in each figure (column) with each number of the model (line) halved, unchanged and doubled."""
     rows = results.assumed
-    columns = [(f, against) for f, against in distinct(rows, "figure", "against") if f < 12 or against == study.TAPP]
+    columns = [
+        (f, against) for f, against in distinct_values(rows, "figure", "against") if f < 12 or against == study.TAPP
+    ]
     lines = []
-    for number in distinct(rows, "number"):
+    for number in distinct_values(rows, "number"):
         cells = [select(rows, number=number, figure=f, against=a)["percent"] for f, a in columns]
         label = PAPER["sources"].get(number, (number, ""))[0].partition(",")[0]
         lines.append((label, *(" / ".join(f"{p:.0f}" for p in cell) for cell in cells)))
@@ -139,7 +141,7 @@ _NEAR = 10.0  # percentage points within which our improvement counts as equal t
 
 def conclusions(results: StripingResults) -> list[str]:
     """Return the findings as sentences. A comparison that lacks runs is left out."""
-    return [sentence for part in (_figures, _apart, _forebay, _noise) for sentence in part(results)]
+    return [sentence for part in (_figures, _compare_fewer_processes, _forebay, _noise) for sentence in part(results)]
 
 
 def differences(results: StripingResults) -> list[str]:
@@ -157,27 +159,27 @@ def _figures(results: StripingResults) -> Iterator[str]:
         parts = []
         for application, alike in groupby(of_figure, key=lambda g: g.application):
             gained = [
-                f"{_faster(g.percent)} than {policy_label(g.against)} (paper: {g.paper:.0f} %; {describe_place(g)})"
+                f"{_name_speed(g.percent)} than {policy_label(g.against)} (paper: {g.paper:.0f} %; {describe_place(g)})"
                 for g in alike
             ]
             parts.append(f"{application} {join_names(gained)}")
         yield f"Figure {figure}, {DCA}: {'; '.join(parts)}."
 
 
-def _faster(percent: float) -> str:
+def _name_speed(percent: float) -> str:
     """
-    >>> _faster(12.3), _faster(0.2)
+    >>> _name_speed(12.3), _name_speed(0.2)
     ('up to 12 % faster', 'no faster')
     """
     return f"up to {percent:.0f} % faster" if percent >= 0.5 else "no faster"
 
 
-def _apart(results: StripingResults) -> Iterator[str]:
+def _compare_fewer_processes(results: StripingResults) -> Iterator[str]:
     """Give the gain of Procedure 3 with fewer processes than in the paper, where the rule leaves targets free."""
     runs = later_runs(results.of(figure=14))
-    for processes in sorted(set(distinct(runs, "processes")) - {study.BESIDE}):
+    for processes in sorted(set(distinct_values(runs, "processes")) - {study.BESIDE}):
         gained = []
-        for application, fio in distinct(runs, "application", "fio"):
+        for application, fio in distinct_values(runs, "application", "fio"):
             here = select(runs, application=application, fio=fio, processes=processes)
             ours, other = (select(here, policy=name)["throughput"] for name in (DCA, study.APART))
             if ours.size and other.size:
@@ -186,7 +188,7 @@ def _apart(results: StripingResults) -> Iterator[str]:
             percent, best = max(gained)
             yield (
                 f"Beside FIO with {plural(processes, 'process')}, which is not in the paper, Procedure 3 makes "
-                f"{DCA} {_faster(percent)} ({best} of 4)."
+                f"{DCA} {_name_speed(percent)} ({best} of 4)."
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from forebay.history.toml import load_toml
-from forebay.show.rows import Floats, Rows, distinct, read_columns, select
+from forebay.show.rows import Floats, Rows, distinct_values, read_columns, select
 
 _COLUMNS = read_columns(__file__)
 RUN, NOISE, ASSUMED = (np.dtype(_COLUMNS[kind]) for kind in ("run", "noise", "assumed"))
@@ -44,7 +44,7 @@ class StripingResults:
 
     def panels(self, figure: int) -> list[tuple[str, int, int]]:
         """Return application, processes and targets of FIO of each panel of the figure, in order."""
-        return distinct(self.of(figure=figure), "application", "processes", "fio")
+        return distinct_values(self.of(figure=figure), "application", "processes", "fio")
 
 
 def later_runs(runs: Rows) -> Rows:

@@ -72,7 +72,7 @@ class Scratch(toml.Table):
 
 
 class Targets(toml.Table):
-    name: Annotated[str, toml.matching(r"[A-Za-z0-9_.-]{0,100}", "only letters, digits, '_', '.' and '-'")] = ""
+    name: Annotated[str, toml.check_pattern(r"[A-Za-z0-9_.-]{0,100}", "only letters, digits, '_', '.' and '-'")] = ""
     """The name of the targets. Without `name` and `count`, the targets are those of the file system."""
     count: int | None = toml.Field(default=None, ge=1, le=MOST_TARGETS)
     """The number of targets, which are numbered from 0."""
