@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay.history.darshan.log import BINS, _record, counter_names
 from forebay.history.darshan.request_statistics import _BOUNDS, STREAMS
@@ -20,6 +21,7 @@ from support.darshan_logs import LUSTRE, MPIIO, POSIX, Parts, wheel_log
 
 STDIO = 8  # in format 3.21
 STDOUT = STREAMS[1]
+_DONE = {"READ": "READ", "WRITE": "WRITTEN"}
 _LOG = "pq_app_readAB_writeC_id71326_7-31-5658-2037904274838284930_55623.darshan"
 
 
@@ -44,25 +46,31 @@ class Handle:
         self.counts["STATS"] += 1
 
     def read(self, offset: int, size: int) -> None:
-        self._move("READ", "READ", offset, size)
+        self.move("READ", np.array([offset]), size)
 
     def write(self, offset: int, size: int) -> None:
-        self._move("WRITE", "WRITTEN", offset, size)
+        self.move("WRITE", np.array([offset]), size)
 
-    def _move(self, verb: str, done: str, offset: int, size: int) -> None:
-        last = self.last[verb]
-        self.counts[f"SEQ_{verb}S"] += offset > last
-        self.counts[f"CONSEC_{verb}S"] += offset == last + 1
-        stride = offset - last - 1 if 0 < last < offset else 0
-        self.last[verb] = offset + size - 1
-        self.counts[f"MAX_BYTE_{done}"] = max(self.counts[f"MAX_BYTE_{done}"], offset + size - 1)
-        self.counts[f"BYTES_{done}"] += size
-        self.counts[f"{verb}S"] += 1
-        self.counts["FILE_NOT_ALIGNED"] += bool(self.alignment and offset % self.alignment)
-        self.counts[f"SIZE_{verb}_{BINS[int(np.searchsorted(_BOUNDS, size))]}"] += 1
-        for seen, value in ((self.sizes, size), (self.strides, stride)):
-            if value and (value in seen or len(seen) < 32):
-                seen[value] += 1
+    def move(self, verb: str, offsets: NDArray[np.int64], size: int) -> None:
+        """Many calls of the same size, one after the other; `verb` is READ or WRITE."""
+        if not offsets.size:
+            return
+        calls, done = offsets.size, _DONE[verb]
+        last = np.concatenate([[self.last[verb]], offsets[:-1] + (size - 1)])
+        jumps = offsets - last - 1
+        self.last[verb] = int(offsets[-1]) + size - 1
+        self.counts[f"SEQ_{verb}S"] += int(np.count_nonzero(jumps >= 0))
+        self.counts[f"CONSEC_{verb}S"] += int(np.count_nonzero(jumps == 0))
+        self.counts[f"MAX_BYTE_{done}"] = max(self.counts[f"MAX_BYTE_{done}"], int(offsets.max()) + size - 1)
+        self.counts[f"BYTES_{done}"] += calls * size
+        self.counts[f"{verb}S"] += calls
+        self.counts["FILE_NOT_ALIGNED"] += int(np.count_nonzero(offsets % self.alignment)) if self.alignment else 0
+        self.counts[f"SIZE_{verb}_{BINS[int(np.searchsorted(_BOUNDS, size))]}"] += calls
+        strides = Counter(jumps[(last > 0) & (jumps > 0)].tolist())
+        for seen, values in ((self.sizes, {size: calls} if size else {}), (self.strides, strides)):
+            for value, count in values.items():  # in the order in which they first occur
+                if value in seen or len(seen) < 32:
+                    seen[value] += count
 
 
 Files = Mapping[tuple[int, int], Handle]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,10 @@ class Program:
 
     def move(self, file: int, rank: int, verb: str, offsets: Any, size: int) -> None:
         handle = self.open(file, rank)
-        for offset in np.asarray(offsets).tolist():
-            (handle.read if verb == "READ" else handle.write)(int(offset), size)
-            handle.seconds[_NAMES[verb]] += (0.0002 + size / 1e9) * self.slowness.get(file, 1.0) * self.pace
+        places = np.asarray(offsets, np.int64)
+        handle.move(verb, places, size)
+        pace = self.slowness.get(file, 1.0) * self.pace
+        handle.seconds[_NAMES[verb]] += places.size * (0.0002 + size / 1e9) * pace
 
     def everybody(self) -> range:
         return range(self.nprocs)
@@ -325,23 +327,24 @@ TOGETHER = (
 class Labelled:
     name: str
     labels: frozenset[str]
-    program: Program
+    nprocs: int
+    plants: tuple[Plant, ...]
+
+    @cached_property
+    def program(self) -> Program:
+        program = Program(self.nprocs)
+        for plant in self.plants:
+            plant(program)
+        return program
 
 
 def labelled_programs() -> Iterator[Labelled]:
     """At least 60 programs: each problem alone with 8 and with 4 processes, several together, and without any."""
     for name, plant in CLEAN.items():
-        yield _build(name, 8, plant)
+        yield Labelled(name, frozenset(), 8, (plant,))
     for nprocs in (8, 4):
         for name, (labels, plant) in PLANTS.items():
-            yield _build(f"{name}-{nprocs}", nprocs, plant, labels=labels)
+            yield Labelled(f"{name}-{nprocs}", frozenset(labels), nprocs, (plant,))
     for names in TOGETHER:
-        labels = [label for name in names for label in PLANTS[name][0]]
-        yield _build("+".join(names), 8, *(PLANTS[name][1] for name in names), labels=labels)
-
-
-def _build(name: str, nprocs: int, *plants: Plant, labels: list[str] | None = None) -> Labelled:
-    program = Program(nprocs)
-    for plant in plants:
-        plant(program)
-    return Labelled(name, frozenset(labels or ()), program)
+        together = frozenset(label for name in names for label in PLANTS[name][0])
+        yield Labelled("+".join(names), together, 8, tuple(PLANTS[name][1] for name in names))
