@@ -206,7 +206,10 @@ def mount_grant(client: Client, grant: GrantDocument, *, at: Path | None = None,
     return mount.path
 
 
-def list_mounts_of_job(folder: Path, job: str) -> list[SharedMount]:
-    """List the mounts below `folder` that were made for a job."""
+def list_mounts_of_job(folder: Path, job: str, service: str) -> list[SharedMount]:
+    """List the mounts below `folder` of a service's job: clusters that share a node give equal numbers to jobs."""
     mounts = [SharedMount(entry.parent / entry.name[1:].removesuffix(".mount")) for entry in folder.glob(".*.mount")]
-    return [mount for mount in mounts if (record := mount.read_record()) is not None and record.job == job]
+    return [
+        mount for mount in mounts
+        if (record := mount.read_record()) is not None and (record.job, record.service) == (job, service)
+    ]  # fmt: skip

@@ -35,10 +35,12 @@ def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> 
     environment_file(settings, job).unlink(missing_ok=True)
     report, troubles = Report(), list[str]()
     if settings.space is not None:
+        from forebay.act.control.client import parse_service
         from forebay.act.volumes.attach import Attachments
         from forebay.act.volumes.shared_mount import list_mounts_of_job
 
-        for mount in list_mounts_of_job(Path(SHARED_FOLDER), job.job):
+        service = str(parse_service(settings.space.service, "space.service"))
+        for mount in list_mounts_of_job(Path(SHARED_FOLDER), job.job, service):
             try:
                 mount.unmount()
             except UserError as error:
