@@ -17,6 +17,7 @@ from forebay.act.staging.folders import LocalFile, LocalFolder
 from forebay.act.staging.journal import Journal
 from forebay.act.staging.pairs import find_trees, open_volume
 from forebay.model.errors import UserError
+from support.processes import limited
 
 PIECE = 1000
 
@@ -123,7 +124,7 @@ def run_until(death: _Death, work: Callable[[], object]) -> bool:
         except BaseException:
             os._exit(2)
         os._exit(0)
-    _, status = os.waitpid(process, 0)
+    status = limited(lambda: os.waitpid(process, 0))[1]
     assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
     return os.waitstatus_to_exitcode(status) != 0
 

@@ -79,7 +79,7 @@ def build(
     cores: Annotated[int, typer.Option(help="For SWF: processors of a node.", min=1)] = 1,
     seed: Seed = 0,
 ) -> JobsStudy:
-    """When jobs that need nodes and burst-buffer space would start.
+    """When jobs that need nodes and space would start.
 
     Runs every scheduling policy on logs of jobs (Kopanski and Rzadca 2021).
     """
