@@ -23,6 +23,7 @@ from support.forward import KEY, PretendLayer, pretend_layer
 from support.forward_processes import Layer, Part, layer, start, unmount
 
 __all__ = ["pretend_layer"]
+STRIPE = 64 << 10  # of the layers that tests start
 SOURCE = Path(__file__).parents[2] / "src/forebay/decide"
 
 
@@ -124,6 +125,16 @@ def test_python_seeks_writes_truncates_and_reads(point: Path) -> None:
     assert path.read_bytes() == b"0123456789" + bytes(99_990)
     path.open("wb").close()
     assert path.stat().st_size == 0
+
+
+def test_a_file_that_grows_by_whole_stripes_has_its_true_size_at_once(point: Path) -> None:
+    path = point / "stripes"
+    with path.open("wb", buffering=0) as file:
+        for number in range(1, 7):
+            file.write(bytes(STRIPE))
+            assert os.fstat(file.fileno()).st_size == number * STRIPE
+        file.write(b"x")
+        assert os.fstat(file.fileno()).st_size == path.stat().st_size == 6 * STRIPE + 1
 
 
 def test_attributes_are_kept(point: Path) -> None:

@@ -212,13 +212,14 @@ class LeaseCache:
             self._bump(node)
             if lease is None or lease.layout is None or before is None or object is None or not is_last:
                 return
-            if max(before.size, object.size) > lease.layout.size:
+            end = offset + len(data)
+            if max(before.size, end) > lease.layout.size:
                 return
             changed_at = object.mtime if object.mtime > lease.stamp else before.mtime
             lease.attributes = before._replace(
                 size=object.size, allocated=object.allocated, mtime=changed_at, ctime=max(before.ctime, object.mtime)
             )
-            old, end = writing.data, offset + len(data)
+            old = writing.data
             if old is not None and offset <= len(old) and end <= SMALL and self._bytes + end <= _MOST_BYTES:
                 self._set_data(lease, old[:offset] + bytes(data) + old[end:])
 
