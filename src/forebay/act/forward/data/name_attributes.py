@@ -59,8 +59,7 @@ class AttributeRequests(NameTree):
         node = self._find(request)
         if request.name is None:
             return AttributeValues(names=self._store.attribute_names(node.id))
-        if not request.name.startswith(_USER):
-            raise system_error(errno.EOPNOTSUPP)
+        _check_name(request.name)
         check_access(caller_of(request), node, READ)
         value = self._store.attribute(node.id, request.name)
         if value is None:
@@ -70,10 +69,7 @@ class AttributeRequests(NameTree):
     def do_setxattr(self, _: Message, request: payloads.SetAttributeRequest) -> None:
         """Set or remove an extended attribute. Only those of users exist, and only files and folders have them."""
         node, caller, name, value = self._find(request), caller_of(request), request.name, request.value
-        if not name.startswith(_USER):
-            raise system_error(errno.EOPNOTSUPP)
-        if len(name) > 255 or name == _USER:
-            raise system_error(errno.EINVAL if name == _USER else errno.ERANGE)
+        _check_name(name)
         if stat.S_IFMT(node.mode) not in _HAVE_ATTRIBUTES:
             raise system_error(errno.EPERM)
         if node.is_folder and node.mode & stat.S_ISVTX:
@@ -97,6 +93,13 @@ class AttributeRequests(NameTree):
             else:
                 self._store.put_attribute(node.id, name, value)
             self._store.set(node.id, ctime=self._clock())
+
+
+def _check_name(name: bytes) -> None:
+    if not name.startswith(_USER):
+        raise system_error(errno.EOPNOTSUPP)
+    if len(name) > 255 or name == _USER:
+        raise system_error(errno.EINVAL if name == _USER else errno.ERANGE)
 
 
 def _new_time(given: int | None, is_now: bool, now: int) -> int | None:
