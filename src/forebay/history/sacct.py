@@ -6,7 +6,9 @@ from datetime import datetime
 from pathlib import Path
 
 from forebay.history.run_fields import LATEST, Row
-from forebay.model.errors import BadInput, why
+from forebay.history.text_files import open_text
+from forebay.history.traces.columns import quote
+from forebay.model.errors import BadInput
 
 Record = Mapping[str, str | None]
 _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
@@ -24,7 +26,7 @@ def read_sacct(path: Path) -> Generator[Row]:
 def read_records(path: Path) -> Generator[tuple[int, Record]]:
     """Yield the number and the cells, by column, of each line after the header."""
     try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        with open_text(path, errors="replace") as file:
             lines = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
             names = lines.fieldnames or []
             if not {"JobID", "JobIDRaw"} & set(names):
@@ -32,8 +34,6 @@ def read_records(path: Path) -> Generator[tuple[int, Record]]:
                     str(path), "has no column JobID or JobIDRaw; create it with sacct -P -o JobIDRaw,JobName,NNodes,…"
                 )
             yield from enumerate(lines, start=2)
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
     except csv.Error as error:
         raise BadInput(str(path), str(error)) from None
 
@@ -68,7 +68,7 @@ def parse_time(where: str, text: str | None) -> float | None:
     except (ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= LATEST:
-        raise BadInput(where, f"{text!r} is not a time like 2026-01-31T12:00:00")
+        raise BadInput(where, f"{quote(text)} is not a time like 2026-01-31T12:00:00")
     return seconds
 
 

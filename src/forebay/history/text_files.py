@@ -34,9 +34,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
-    """Open a file as text, with unchanged line ends."""
-    with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+def open_text(path: Path, encoding: str = "utf-8-sig", errors: str = "strict") -> Iterator[TextIO]:
+    """Open a file as text, with unchanged line ends. `errors` says how to decode bytes of other encodings."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="") as text:
         yield text
 
 

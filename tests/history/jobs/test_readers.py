@@ -168,8 +168,8 @@ def test_batsims_bad_jobs_are_rejected(tmp_path: Path) -> None:
     assert reasons(jobs) == [
         "job '1' appears twice; job ids must be unique",
         "jobs[2]: has no profile 'q'",
-        "jobs[3]: profile 'smpi' of type 'smpi' has no run time; "
-        "use delay, parallel_homogeneous, parallel_homogeneous_total",
+        "jobs[3]: profile 'smpi': type 'smpi' has no run time of its own; "
+        "use delay, parallel, parallel_homogeneous, parallel_homogeneous_total or composed",
         "jobs[4]: walltime is missing",
         "submit must not be negative, not -1",
         "jobs[6]: res must be a number, not '4'",
@@ -177,7 +177,35 @@ def test_batsims_bad_jobs_are_rejected(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ['{"jobs": [', '{"jobs": []}', '{"jobs": 1, "profiles": {}}'])
+def test_batsim_5_names_its_profiles_anew_and_sequences_add_up(tmp_path: Path) -> None:
+    jobs = batsim(
+        tmp_path,
+        *(job(number, name) for number, name in enumerate(("delay", "each", "spread", "twice", "nested"))),
+        delay={"type": "DelayProfile", "delay": 3},
+        each={"type": "ParallelTaskProfile", "cpu": [5e9, 0], "com": [0, 0, 0, 0]},
+        spread={"type": "ParallelTaskHomogeneousProfile", "cpu": 8e9, "com": 0,
+                "generation_strategy": "DefinedAmountsSpreadUniformly"},
+        twice={"type": "SequentialCompositionProfile", "repeat": 2, "seq": ["delay", "each", "delay"]},
+        nested={"type": "composed", "seq": ["twice", "twice"]},
+    )  # fmt: skip
+    assert jobs.rows["runtime"].tolist() == [3, 5, 4, 22, 44]
+
+
+def test_batsims_strange_values_are_rejected(tmp_path: Path) -> None:
+    good = {"type": "delay", "delay": 1}
+    endless = {"type": "composed", "seq": ["endless"]}
+    wrong = (job(2, "endless"), job(3, res=1.5), job(4, walltime=10**400), job(5, walltime=float("nan")))
+    jobs = batsim(tmp_path, job(1), *wrong, p=good, endless=endless)
+    assert jobs.ids == ("1",)
+    assert [reason[:30] for reason in reasons(jobs)] == [
+        "jobs[1]: profile 'endless': is", "jobs[2]: res must be a whole n", "jobs[3]: walltime must be a nu",
+        "jobs[4]: walltime must be a nu",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ' + "[" * 100_000, '{"jobs": [', '{"jobs": []}', '{"jobs": 1, "profiles": {}}']
+)
 def test_json_that_is_no_workload_is_refused(tmp_path: Path, text: str) -> None:
     assert "is not" in refusal(tmp_path, text)
 
@@ -221,6 +249,31 @@ def test_swf_rejects_bad_rows_and_counts_jobs_that_never_ran(tmp_path: Path) -> 
     ]
 
 
+def test_swf_rejects_lines_that_are_not_numbers_and_reads_the_rest(tmp_path: Path) -> None:
+    lines = (SWF, "2 100 5", SWF.replace("1 100", "3 soon", 1), SWF.replace("1", "4", 1))
+    jobs = read(tmp_path, ";", *lines, name="log.swf")
+    assert jobs.ids == ("1", "4")
+    assert jobs.lines is not None and jobs.lines.tolist() == [2, 5]
+    assert reasons(jobs) == ["3: has 3 values for 18 columns", "4: submit time must be a number, not 'soon'"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (" 8 3600", " 8 inf", "requested time must be from 0 to 68,719,476,736, not inf"),
+        ("1 100", "1.5 100", "job number must be a whole number from 0 to 100,000,000,000,000, not 1.5"),
+        (" 2000 8", " 1e400 8", "used memory must be a whole number from -100,000,000,000,000 to "),
+        (" 1 7 3", " 1 nan 3", "user must be a whole number from"),
+    ],
+)
+def test_swf_rejects_numbers_that_cannot_be(tmp_path: Path, old: str, new: str, reason: str) -> None:
+    wrong = SWF.replace(old, new, 1)
+    assert wrong != SWF
+    jobs = read(tmp_path, SWF.replace("1", "2", 1), wrong, name="a.swf", options=ReadOptions(volume="memory"))
+    assert (jobs.ids, len(jobs.rejected)) == (("2",), 1)
+    assert reason in str(jobs.rejected[0])
+
+
 # Slurm
 
 
@@ -241,6 +294,30 @@ def test_accounting_has_limits_and_burst_buffers(tmp_path: Path) -> None:
     assert jobs.rows["runtime"].tolist() == [30, 60]
     assert (jobs.users, jobs.left_out) == (("ann", "bob"), "1 job that has not run")
     assert reasons(jobs) == ["6: 'soon' is not a time limit like 1-12:00:00"]
+
+
+def test_accounting_counts_nodes_in_thousands_and_may_be_compressed(tmp_path: Path) -> None:
+    times = "2026-01-01T00:00:00+00:00|2026-01-01T00:01:00+00:00|2026-01-01T00:01:30+00:00"
+    rows = [f"{number}|ann|p|x|{times}|{nodes}|1:0:0||FAILED" for number, nodes in enumerate(("2K", "7", "many"))]
+    path = tmp_path / "sacct.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(("\ufeff" + SACCT, *rows)).encode()))
+    jobs = read_jobs(str(path))
+    assert jobs.rows["nodes"].tolist() == [2048, 7]
+    assert reasons(jobs) == ["4: 'many' is not a number of nodes"]
+
+
+def test_accounting_rejects_numbers_of_many_digits(tmp_path: Path) -> None:
+    times = "2026-01-01T00:00:00+00:00|2026-01-01T00:01:00+00:00|2026-01-01T00:01:30+00:00"
+    many = "9" * 400
+    good, *wrong = (
+        f"{number}|ann|p|x|{times}|{nodes}|{limit}|bb/lua={size}|FAILED"
+        for number, (nodes, limit, size) in enumerate(
+            [("1", "1:0:0", "1G"), (many, "1:0:0", "1G"), ("1", f"{many}-1:0:0", "1G"), ("1", "1:0:0", many)]
+        )
+    )
+    jobs = read(tmp_path, SACCT, good, *wrong)
+    assert (jobs.ids, len(jobs.rejected)) == (("0",), 3)
+    assert max(len(row.reason) for row in jobs.rejected) < 120
 
 
 def test_accounting_without_time_limits_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from forebay.model.system import MOST_BYTES
 MOST_NODES = 10**7
 LONGEST = float(LATEST)
 """Of wall times and run times, in seconds."""
+_LARGEST = 1e300  # larger whole numbers are no floating-point numbers
 NAMES = ("user", "project", "tier", "application")
 
 
@@ -52,10 +53,12 @@ def require(name: str, value: float, least: float, most: float) -> None:
 
     >>> require("nodes", 4, 1, 96)
     """
-    if math.isfinite(value) and value < 0:
-        raise ValueError(f"{name} must not be negative, not {value:.15g}")
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be from {least:,.15g} to {most:,.15g}, not {value:.15g}")
+    if least <= value <= most:
+        return
+    shown = f"{value:.15g}" if abs(value) <= _LARGEST else "a number of many digits"
+    if -math.inf < value < 0:
+        raise ValueError(f"{name} must not be negative, not {shown}")
+    raise ValueError(f"{name} must be from {least:,.15g} to {most:,.15g}, not {shown}")
 
 
 class JobList:

@@ -14,8 +14,10 @@ from forebay.model.jobs import Jobs
 FIELDS = "JobIDRaw,User,Account,JobName,Submit,Start,End,NNodes,Timelimit,ReqTRES,State"
 """What `sacct -P -X -o` should print."""
 _NEEDED = (("Submit",), ("Start",), ("End",), ("NNodes", "ReqNodes", "AllocNodes"), ("Timelimit", "TimelimitRaw"))
-_LIMIT = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
+_LIMIT = re.compile(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})")
 _BURST_BUFFER = re.compile(r"bb/[^=,]+=(\d+(?:\.\d+)?)([KMGTP]?)")
+_COUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([KMG]?)")
+_THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}  # 2048 nodes are 2K
 _UNITS = {unit: 1024**power for power, unit in enumerate("KMGTP", start=1)} | {"": 1024**2}  # bare numbers are MiB
 _NO_LIMIT = 365 * 86400.0
 
@@ -55,14 +57,15 @@ def _parse(name: str, line: Record) -> Row | None:
     if end < start:
         raise ValueError("End is before Start")
     nodes = _cell(line, "ReqNodes") or _cell(line, "NNodes") or _cell(line, "AllocNodes")
-    if not nodes.isdecimal():
+    count = _COUNT.fullmatch(nodes)
+    if not count:
         raise ValueError(f"{quote(nodes)} is not a number of nodes")
     bytes_ = parse_burst_buffer(_cell(line, "ReqTRES") or _cell(line, "AllocTRES"))
     fields = {"user": "User", "project": "Account", "application": "JobName"}
     return Row(
         id=name,
         submit=submit,
-        nodes=int(nodes),
+        nodes=round(float(count[1]) * _THOUSANDS[count[2]]),
         walltime=parse_limit(line),
         runtime=end - start,
         bytes=bytes_,
@@ -88,7 +91,7 @@ def parse_limit(line: Mapping[str, str | None]) -> float:
     (93600.0, 5400.0)
     """
     text, minutes = _cell(line, "Timelimit"), _cell(line, "TimelimitRaw")
-    if minutes.isdecimal():
+    if minutes.isdecimal() and len(minutes) < 18:
         return 60.0 * int(minutes)
     if match := _LIMIT.fullmatch(text):
         days, hours, rest, seconds = (int(part or 0) for part in match.groups())
@@ -104,4 +107,5 @@ def parse_burst_buffer(tres: str) -> int:
     >>> parse_burst_buffer("billing=4,bb/lua=100G,cpu=4,mem=8G,node=2") // 2**30
     100
     """
-    return int(sum(float(number) * _UNITS[unit] for number, unit in _BURST_BUFFER.findall(tres)))
+    bytes_ = sum(float(number) * _UNITS[unit] for number, unit in _BURST_BUFFER.findall(tres))
+    return int(min(bytes_, 1e300))  # far more than is valid

@@ -22,6 +22,8 @@ _USED = {
 }  # fmt: skip
 _NAMES = {"user": "user", "project": "group", "application": "application"}
 DRAWN = "drawn"
+_WHOLE_NUMBERS = ("processors", "used memory", "requested memory", *_NAMES.values())
+_WHOLE = 1e14  # the largest of ids and kilobytes, which are whole numbers
 
 
 def read(path: Path, *, cores: int, volume: str | None, space: int, seed: int) -> Jobs:
@@ -35,7 +37,11 @@ def read(path: Path, *, cores: int, volume: str | None, space: int, seed: int) -
     pieces, numbers = [np.empty((0, len(_USED)))], [np.empty(0, dtype=np.int64)]
     rejected: list[BadRow] = []
     left_out: Counter[tuple[str, str]] = Counter()
-    with closing(read_blocks(path, _USED)) as blocks:
+
+    def reject(line: int, reason: str) -> None:
+        rejected.append(BadRow(str(path), line, reason))
+
+    with closing(read_blocks(path, _USED, reject)) as blocks:
         for block in blocks:
             partial, idle = np.isin(block.column("status"), PARTIAL), np.isin(block.column("run time"), (0, UNKNOWN))
             valid = _check(block, ~partial & ~idle, rejected)
@@ -46,7 +52,7 @@ def read(path: Path, *, cores: int, volume: str | None, space: int, seed: int) -
     table = Block(path, 1, [], np.concatenate(pieces), tuple(_USED))
     first = _first_of_each(table.column("job number"))
     lines = np.concatenate(numbers)
-    for i in np.flatnonzero(~first)[:1000].tolist():
+    for i in np.flatnonzero(~first).tolist():
         reason = f"job {table.column('job number')[i]:.0f} appears twice; job ids must be unique"
         rejected.append(BadRow(str(path), int(lines[i]), reason))
     table, lines = Block(path, 1, [], table.table[first], tuple(_USED)), lines[first]
@@ -80,17 +86,20 @@ def _choose(block: Block, first: str, second: str) -> Floats:
 def _check(block: Block, ran: NDArray[np.bool_], rejected: list[BadRow]) -> NDArray[np.bool_]:
     """Which of the jobs that ran are valid; the others are rejected."""
     values: Sequence[tuple[str, Floats, float, float]] = (
-        ("job number", block.column("job number"), 0, 2.0**53),
+        ("job number", block.column("job number"), 0, _WHOLE),
         ("submit time", block.column("submit time"), 0, LONGEST),
         ("processors", _choose(block, "requested processors", "processors"), 1, MOST_NODES),
         ("run time", block.column("run time"), 0, LONGEST),
+        ("requested time", _choose(block, "requested time", "run time"), 0, LONGEST),
+        *((name, block.column(name), -_WHOLE, _WHOLE) for name in _WHOLE_NUMBERS),
     )
     valid = ran.copy()
     lines = block.line_numbers()
     for name, column, least, most in values:
-        wrong = valid & ~((column >= least) & (column <= most))
+        wrong = valid & ~((column >= least) & (column <= most) & ((np.rint(column) == column) | (most != _WHOLE)))
         for i in np.flatnonzero(wrong).tolist():
-            reason = f"{name} must be from {least:,.15g} to {most:,.15g}, not {column[i]:.15g}"
+            kind = "a whole number " if most == _WHOLE else ""
+            reason = f"{name} must be {kind}from {least:,.15g} to {most:,.15g}, not {column[i]:.15g}"
             rejected.append(BadRow(str(block.path), int(lines[i]), reason))
         valid &= ~wrong
     return valid

@@ -45,7 +45,7 @@ def _check_header(path: Path, header: list[str]) -> None:
         if name not in COLUMNS:
             near = nearest_name(name, COLUMNS)
             hint = f"did you mean {near!r}?" if near else f"columns are {', '.join(COLUMNS)}"
-            raise BadInput(where, f"unknown column {name!r}; {hint}")
+            raise BadInput(where, f"unknown column {quote(name)}; {hint}")
         if header.count(name) > 1:
             raise BadInput(where, f"has the column {name!r} twice; remove one")
     missing = [name for name in _NEEDED if name not in header]
@@ -83,7 +83,7 @@ def _convert(cells: Mapping[str, str], name: str, parse: Callable[[str], float])
     try:
         value = parse(text)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{name}: {str(error).replace(repr(text), quote(text))}") from None
     if not math.isfinite(value):
         raise ValueError(f"{name} must be finite, not {quote(text)}")
     return value

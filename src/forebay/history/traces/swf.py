@@ -5,7 +5,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ PARTIAL = (2, 3, 4)  # the status of a line about a part of a job; another line 
 KILOBYTE = 1024  # as operating systems count memory; the format only says "kilobytes"
 _ENCODING = "latin-1"  # for names in comments; everything else is ASCII
 _BLOCK = 500_000  # lines
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 _START = re.compile(r"\s*;\s*UnixStartTime\s*:\s*(\S*)", re.IGNORECASE)
 
 
@@ -135,34 +136,50 @@ def _check(block: Block) -> None:
             block.refuse(column < 0, name, column, "must not be negative")
 
 
-def read_blocks(path: Path, columns: Mapping[str, int] = _USED) -> Generator[Block]:
-    """Yield the lines of a log in blocks, with these columns of the format."""
+def read_blocks(
+    path: Path, columns: Mapping[str, int] = _USED, reject: Callable[[int, str], None] | None = None
+) -> Generator[Block]:
+    """Yield the lines of a log in blocks, with these columns of the format.
+
+    A line with unreadable numbers is an error; with `reject`, it is left out, and `reject` gets its number and reason.
+    """
     with open_text(path, _ENCODING) as file:
         first = 1
         while lines := list(itertools.islice(file, _BLOCK)):
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
-                    table = np.loadtxt(lines, comments=";", usecols=list(columns.values()), ndmin=2)
-            except ValueError as error:
-                _diagnose(path, first, lines, columns)
-                raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
+                table = _parse_numbers(lines, columns)
+            except ValueError:
+                for at, line in enumerate(lines):
+                    if fault := _find_fault(line, columns):
+                        if reject is None:
+                            raise BadInput(f"{path}:{first + at}", fault) from None
+                        reject(first + at, fault)
+                        lines[at] = ""
+                try:
+                    table = _parse_numbers(lines, columns)
+                except ValueError as error:
+                    raise BadInput(str(path), f"is not SWF: {str(error).splitlines()[0]}") from None
             if table.size:
                 yield Block(path, first, lines, table, tuple(columns))
             first += len(lines)
 
 
-def _diagnose(path: Path, first: int, lines: list[str], columns: Mapping[str, int]) -> None:
-    """Raise BadInput at the first line with unreadable numbers."""
-    for number, line in enumerate(lines, first):
-        cells = _numbers(line)
-        if cells and len(cells) < _COLUMNS:
-            raise BadInput(f"{path}:{number}", f"has {len(cells)} values for {_COLUMNS} columns")
-        for name, index in columns.items() if cells else ():
-            try:
-                float(cells[index])
-            except ValueError:
-                raise BadInput(f"{path}:{number}", f"{name} must be a number, not {quote(cells[index])}") from None
+def _parse_numbers(lines: list[str], columns: Mapping[str, int]) -> Floats:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about blocks of comments alone
+        table: Floats = np.loadtxt(lines, comments=";", usecols=list(columns.values()), ndmin=2)
+    return table
+
+
+def _find_fault(line: str, columns: Mapping[str, int]) -> str:
+    """Return why the numbers of a line cannot be read, or ""."""
+    cells = _numbers(line)
+    if cells and len(cells) < _COLUMNS:
+        return f"has {len(cells)} values for {_COLUMNS} columns"
+    for name, index in columns.items() if cells else ():
+        if not _NUMBER.fullmatch(cells[index]):
+            return f"{name} must be a number, not {quote(cells[index])}"
+    return ""
 
 
 def _numbers(line: str) -> list[str]:
