@@ -22,8 +22,8 @@ from forebay.act.forward.net.payloads import (
     MkdirRequest,
     OnceRequest,
     OpenRequest,
-    PathRequest,
     RenameRequest,
+    StatusRequest,
     layout_fields,
     read_layout,
 )
@@ -44,10 +44,10 @@ class KeywordNames:
         return _known(status), status.created
 
     def attach(self, file: int) -> FileStatus:
-        return _known(self.names.do_attach(_message(file), PathRequest()))
+        return _known(self.names.do_attach(_message(file), StatusRequest()))
 
     def stat(self, path: bytes, **fields: Any) -> FileStatus:
-        return _known(self.names.do_stat(_message(), PathRequest(path=path, **fields)))
+        return _known(self.names.do_stat(_message(), StatusRequest(path=path, **fields)))
 
     def make(self, path: bytes, mode: int, **fields: Any) -> FileStatus:
         return _known(self.names.do_make(_message(), MakeRequest(path=path, mode=mode, **fields)))

@@ -303,10 +303,10 @@ def test_an_open_file_is_found_by_its_id_wherever_it_is_moved(tree: Tree) -> Non
 
 def test_an_unlinked_file_is_stale_and_pending_until_it_is_forgotten(tree: Tree) -> None:
     record, _ = tree.names.open(b"a", create=True)
-    assert tree.names.unlink(b"a") == [(101, record.layout)]
+    assert tree.names.unlink(b"a") == [(101, record.object_layout)]
     assert refusal(tree.names.attach, 101) == errno.ESTALE
     tree.again()
-    assert list(tree.names.list_pending()) == [(101, record.layout)]
+    assert list(tree.names.list_pending()) == [(101, record.object_layout)]
     tree.names.forgotten(101)
     tree.names.forgotten(101)
     assert list(tree.names.list_pending()) == []
@@ -316,7 +316,7 @@ def test_a_file_that_is_renamed_over_is_to_be_forgotten(tree: Tree) -> None:
     for name in (b"a", b"b"):
         tree.names.open(name, create=True)
     old = tree.names.stat(b"b")
-    assert tree.names.rename(b"a", b"b") == [(102, old.layout)]
+    assert tree.names.rename(b"a", b"b") == [(102, old.object_layout)]
     assert tree.names.stat(b"b").file == 101
     assert [file for file, _ in tree.names.list_pending()] == [102]
 

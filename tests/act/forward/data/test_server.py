@@ -26,6 +26,9 @@ from forebay.model.service_time import ServiceTime, new_state, service_time
 from support.forward import KEY, LoopThread, ServerProcess, Speaker, data_server, scratch, unix
 from support.processes import wait_until
 
+ELSEWHERE = {"path": b"a", "create": True, "layout": [1, 65536, 1]}
+"""Creates a file whose object is on server 1."""
+
 
 @pytest.fixture(params=["unix", "tcp"])
 def running(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[LoopThread, Server]]:
@@ -70,7 +73,9 @@ def test_checksums_on_request(node: Speaker) -> None:
 
 def test_what_is_not_there_is_empty(node: Speaker) -> None:
     assert node.ask(Kind.READ, file=9, size=10).payload == b""
-    assert node.words(Kind.SIZE, file=9) == {"size": 0, "mtime": 0, "atime": 0, "allocated": 0}
+    assert node.words(Kind.SIZE, file=9) == {
+        "size": 0, "mtime": 0, "atime": 0, "allocated": 0, "content": None,
+    }  # fmt: skip
     assert node.ask(Kind.FSYNC, file=9).status == 0
 
 
@@ -302,13 +307,50 @@ def test_names_over_the_wire(node: Speaker) -> None:
     node.words(Kind.CLOSED, words={"files": [[file, 1]]})
     assert node.words(Kind.LAYOUT, words={"path": b"d", "layout": [4, 131072, -1]}) == {"layout": [4, 131072, -1]}
     assert node.words(Kind.RENAME, words={"path": b"d/f", "to": b"g"}) == {"forget": []}
-    assert node.words(Kind.UNLINK, words={"path": b"g"}) == {"forget": [[file, [1, 65536, 0]]]}
-    assert node.words(Kind.PENDING) == {"forget": [[file, [1, 65536, 0]]]}
-    node.words(Kind.FORGOTTEN, file=file)
+    assert node.words(Kind.UNLINK, words={"path": b"g"}) == {"forget": []}  # this server has removed its object
     assert node.words(Kind.PENDING) == {"forget": []}
     assert node.ask(Kind.ATTACH, file=file).status == errno.ESTALE
     node.words(Kind.RMDIR, words={"path": b"d"})
     assert node.ask(Kind.STAT, words={"path": b"d"}).status == errno.ENOENT
+
+
+def test_objects_on_other_servers_are_pending_until_they_are_removed(tmp_path: Path) -> None:
+    with data_server(tmp_path / "data", servers=2) as (_, server), Speaker(server.address) as node:
+        file = node.ask(Kind.OPEN, words=ELSEWHERE).file
+        node.words(Kind.CLOSED, words={"files": [[file, 1]]})
+        forget = {"forget": [[file, [1, 65536, 1]]]}
+        assert node.words(Kind.UNLINK, words={"path": b"a"}) == forget
+        assert node.words(Kind.PENDING) == forget
+        node.words(Kind.FORGOTTEN, file=file)
+        assert node.words(Kind.PENDING) == {"forget": []}
+        assert node.ask(Kind.ATTACH, file=file).status == errno.ESTALE
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_file_has_one_object_until_it_is_spread(tmp_path: Path, spread: bool) -> None:
+    with data_server(tmp_path / "data", servers=3) as (_, server), Speaker(server.address) as node:
+        file = node.ask(Kind.OPEN, words={"path": b"a", "create": True, "layout": [2, 65536, 0]}).file
+        node.ask(Kind.WRITE, file=file, payload=b"hello")
+        if spread:
+            assert node.ask(Kind.SPREAD, file=file).status == 0
+        for _ in range(2):
+            status = node.words(Kind.STAT, file=file)
+            assert (status["spread"], status["measured"], status["size"]) == (spread, not spread, 0 if spread else 5)
+        node.words(Kind.CLOSED, words={"files": [[file, 1]]})
+        forget = node.words(Kind.UNLINK, words={"path": b"a"})["forget"]
+        assert forget == ([[file, [2, 65536, 0]]] if spread else [])
+        assert node.ask(Kind.SPREAD, file=file).status == errno.ESTALE
+
+
+def test_the_bytes_of_a_small_file_come_with_its_status_if_the_caller_may_read_them(node: Speaker) -> None:
+    file = node.ask(Kind.OPEN, words={"path": b"a", "create": True, "mode": 0o600}).file
+    node.ask(Kind.WRITE, file=file, payload=b"hello")
+    assert node.words(Kind.ATTACH, file=file, words={"content": 5})["content"] == b"hello"
+    assert node.words(Kind.ATTACH, file=file, words={"content": 4})["content"] is None
+    stranger = {"content": 5, "caller": [4711, 4711, [], 0, 0]}
+    assert node.words(Kind.ATTACH, file=file, words=stranger)["content"] is None
+    assert node.words(Kind.STAT, file=file, words={"content": 5})["content"] is None  # there is no lease
+    assert node.ask(Kind.TOUCH, words={"nodes": [file, 12345]}).status == 0
 
 
 def test_a_request_with_a_key_is_done_once_and_answered_as_often_as_it_comes(node: Speaker) -> None:
@@ -409,18 +451,18 @@ def test_in_a_layer_of_several_half_done_unlinks_wait_for_an_io_node(tmp_path: P
         with data_server(tmp_path / "data", servers=2) as (_, server), Speaker(server.address) as node:
             if node.words(Kind.PENDING)["forget"]:
                 return
-            node.words(Kind.MAKE, words={"path": b"a", "mode": 0o100644})
+            node.words(Kind.MAKE, words={"path": b"a", "mode": 0o100644, "layout": [1, 65536, 1]})
             node.words(Kind.UNLINK, words={"path": b"a"})
     pytest.fail("nothing is pending after the restart")
 
 
 def test_an_open_file_outlives_its_name_until_the_last_io_node_has_closed_it(tmp_path: Path) -> None:
     with (
-        data_server(tmp_path / "data") as (_, server),
+        data_server(tmp_path / "data", servers=2) as (_, server),
         Speaker(server.address) as node,
         Speaker(server.address, name="ion1") as other,
     ):
-        file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
+        file = node.ask(Kind.OPEN, words=ELSEWHERE).file
         assert other.ask(Kind.ATTACH, file=file).file == file
         assert node.words(Kind.UNLINK, words={"path": b"a"}) == {"forget": []}
         assert node.words(Kind.STAT, words={"at": file})["links"] == 0
@@ -430,20 +472,21 @@ def test_an_open_file_outlives_its_name_until_the_last_io_node_has_closed_it(tmp
         assert other.ask(Kind.ATTACH, file=file).status == errno.ESTALE
 
 
-def test_an_answer_that_crosses_a_report_of_closed_files_keeps_the_file_open(node: Speaker) -> None:
-    file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
-    node.ask(Kind.OPEN, words={"path": b"a"})  # its answer arrives after the node has reported the first open
-    node.words(Kind.CLOSED, words={"files": [[file, 1]]})
-    assert node.words(Kind.UNLINK, words={"path": b"a"}) == {"forget": []}
-    assert node.words(Kind.CLOSED, words={"files": [[file, 1]]})["forget"][0][0] == file
+def test_an_answer_that_crosses_a_report_of_closed_files_keeps_the_file_open(tmp_path: Path) -> None:
+    with data_server(tmp_path / "data", servers=2) as (_, server), Speaker(server.address) as node:
+        file = node.ask(Kind.OPEN, words=ELSEWHERE).file
+        node.ask(Kind.OPEN, words={"path": b"a"})  # its answer arrives after the node has reported the first open
+        node.words(Kind.CLOSED, words={"files": [[file, 1]]})
+        assert node.words(Kind.UNLINK, words={"path": b"a"}) == {"forget": []}
+        assert node.words(Kind.CLOSED, words={"files": [[file, 1]]})["forget"][0][0] == file
 
 
 def test_after_a_restart_io_nodes_say_what_is_open_and_the_others_files_go(tmp_path: Path) -> None:
-    with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
-        files = [node.ask(Kind.OPEN, words={"path": path, "create": True}).file for path in (b"a", b"b")]
+    with data_server(tmp_path / "data", servers=2) as (_, server), Speaker(server.address) as node:
+        files = [node.ask(Kind.OPEN, words=ELSEWHERE | {"path": path}).file for path in (b"a", b"b")]
         for path in (b"a", b"b"):
             node.words(Kind.UNLINK, words={"path": path})
-    with data_server(tmp_path / "data", grace=0.0) as (_, server), Speaker(server.address) as node:
+    with data_server(tmp_path / "data", servers=2, grace=0.0) as (_, server), Speaker(server.address) as node:
         node.words(Kind.OPENED, words={"files": [[files[0], 1]]})
         assert [file for file, _ in node.words(Kind.PENDING)["forget"]] == [files[1]]
         assert node.ask(Kind.ATTACH, file=files[0]).status == 0
@@ -451,11 +494,11 @@ def test_after_a_restart_io_nodes_say_what_is_open_and_the_others_files_go(tmp_p
 
 def test_what_a_lost_io_node_had_open_goes_after_a_while(tmp_path: Path) -> None:
     with (
-        data_server(tmp_path / "data", grace=0.05) as (_, server),
+        data_server(tmp_path / "data", servers=2, grace=0.05) as (_, server),
         Speaker(server.address) as node,
         Speaker(server.address, name="ion1") as other,
     ):
-        file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
+        file = node.ask(Kind.OPEN, words=ELSEWHERE).file
         node.words(Kind.UNLINK, words={"path": b"a"})
         node.close()
         wait_until(lambda: other.words(Kind.PENDING)["forget"], "the file is still open")

@@ -33,6 +33,7 @@ class File:
     """Byte n of it is on server n."""
 
     number = 0
+    reach = 1 << 62
 
     def pieces(self, offset: int, length: int) -> list[Piece]:
         return [Piece(server, 0, 1, server - offset) for server in range(offset, offset + length)]

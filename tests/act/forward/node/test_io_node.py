@@ -58,6 +58,48 @@ def test_holes_are_zeros_and_the_end_is_the_end(tmp_path: Path) -> None:
             assert client.read(file, 3 * STRIPE, 100).payload == bytes(5)
 
 
+def test_a_file_that_outgrows_its_first_stripe_has_its_size_at_every_node(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread:
+        servers = thread.serve(3)
+        first, second = (thread.client(thread.node(servers, name)) for name in ("ion0", "ion1"))
+        with first, second:
+            file = first.open(b"f")
+            assert second.open(b"f") == file
+            first.write(file, 0, b"x")
+            assert first.size(file) == second.size(file) == 1
+            for offset in (STRIPE - 1, 7 * STRIPE, 2 * STRIPE):
+                second.write(file, offset, b"abc")
+                assert first.size(file) == second.size(file)
+                assert first.read(file, offset, 10).payload[:3] == b"abc"
+            assert first.size(file) == 7 * STRIPE + 3
+            first.ask(Kind.TRUNCATE, file=file, offset=1)
+            assert first.read(file, 0, 10).payload == b"x"
+            second.ask(Kind.TRUNCATE, file=file, offset=9 * STRIPE)
+            assert first.size(file) == 9 * STRIPE
+            assert first.read(file, 9 * STRIPE - 2, 10).payload == b"\0\0"
+
+
+def test_many_first_writes_beyond_the_first_stripe_arrive_all(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread, thread.client(thread.node(thread.serve(2))) as client:
+        file = client.open(b"f")
+        for number in range(1, 100):
+            client.tell(Kind.WRITE, file=file, offset=number * STRIPE, payload=bytes([number]), session=client.session)
+        assert {client.receive().status for _ in range(1, 100)} == {0}
+        for number in range(1, 100):
+            assert client.read(file, number * STRIPE, 1).payload == bytes([number])
+
+
+def test_a_file_stays_spread_when_all_servers_restart(tmp_path: Path) -> None:
+    with node_thread(tmp_path) as thread, thread.client(thread.node(thread.serve(2))) as client:
+        file = client.open(b"f")
+        client.write(file, STRIPE, b"abc")
+        for index in (0, 1):
+            thread.stop_server(index)
+            thread.start_server(index)
+        wait_until(lambda: client.ask(Kind.STAT, file=file).status == 0, "the servers are not back")
+        assert client.size(file) == STRIPE + 3
+
+
 def test_several_requests_under_way_are_each_answered_once(tmp_path: Path) -> None:
     with node_thread(tmp_path) as thread:
         node = thread.node(thread.serve(2), queue={"slots": 4, "in_flight": 2})

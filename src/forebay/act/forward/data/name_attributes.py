@@ -45,7 +45,7 @@ class AttributeRequests(NameTree):
         values = {name: new for name, new, old in zip(Node._fields, changed, node, strict=True) if new != old}
         with self._store:
             self._store.set(node.id, **values or {"ctime": now})
-        return status_of(changed, leased=self._lease(caller, changed))
+        return self._add_size(status_of(changed, leased=self._lease(caller, changed)), changed)
 
     def _check_times(self, caller: Caller, node: Node, request: payloads.AttributesRequest) -> None:
         if request.clear:  # the times are those of a write

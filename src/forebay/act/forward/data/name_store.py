@@ -29,7 +29,8 @@ CREATE TABLE nodes (
     atime INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL,
     stamp INTEGER NOT NULL DEFAULT 0, read_stamp INTEGER NOT NULL DEFAULT 0,
     stripes INTEGER NOT NULL, stripe_size INTEGER NOT NULL, first_server INTEGER NOT NULL,
-    key INTEGER NOT NULL DEFAULT 0, parent INTEGER NOT NULL DEFAULT 0, device INTEGER NOT NULL DEFAULT 0, target BLOB
+    key INTEGER NOT NULL DEFAULT 0, parent INTEGER NOT NULL DEFAULT 0, device INTEGER NOT NULL DEFAULT 0, target BLOB,
+    spread INTEGER NOT NULL
 );
 CREATE INDEX unnamed ON nodes (links) WHERE links < 1;
 CREATE TABLE names (
@@ -55,6 +56,7 @@ class Node(NamedTuple):
     of another. `key` is the key of the request that created the file. `uid` and `gid` are its owner; None stands for
     the user who mounts the layer. `parent` is the folder above a folder, `device` the number of a device, and `target`
     where a symbolic link leads. A file whose last name is gone has no `links`; while somebody has it open, it exists.
+    Until a file is `spread`, it has only one object, on its first server.
     """
 
     id: int
@@ -74,6 +76,7 @@ class Node(NamedTuple):
     parent: int = 0
     device: int = 0
     target: bytes | None = None
+    spread: int = 0
 
     @property
     def is_folder(self) -> bool:
@@ -91,6 +94,15 @@ class Node(NamedTuple):
     @property
     def layout_fields(self) -> LayoutFields:
         return self.stripes, self.stripe_size, self.first_server
+
+    @property
+    def in_one_object(self) -> bool:
+        return not self.spread or self.stripes == 1
+
+    @property
+    def object_fields(self) -> LayoutFields:
+        """A layout that leads to all objects of the file."""
+        return 1 if self.in_one_object else self.stripes, self.stripe_size, self.first_server
 
 
 _COLUMNS = ", ".join(f"nodes.{name}" for name in Node._fields)

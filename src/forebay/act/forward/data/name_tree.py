@@ -22,6 +22,7 @@ from forebay.act.forward.net.payloads import (
     Caller,
     FileStatus,
     ForgetList,
+    ObjectSize,
     Payload,
     read_layout,
 )
@@ -37,6 +38,10 @@ class Place(NamedTuple):
     node: Node | None
 
 
+Measure = Callable[[int, int, bool], ObjectSize]
+"""Arguments as those of `Objects.size`."""
+
+
 class NameTree:
     """The tree of names of a layer with `servers` servers, for the requests that `Names` answers."""
 
@@ -49,12 +54,16 @@ class NameTree:
         new_id: Callable[[], int] = lambda: secrets.randbits(63),
         clock: Callable[[], int] = time.time_ns,
         leases: Leases | None = None,
+        index: int = 0,
+        measure: Measure | None = None,
     ) -> None:
+        """`measure` finds the sizes of the objects of this server, which is number `index`."""
         self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
         self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
         self._open_files = OpenFileTable()
         self._leases = leases or Leases()
+        self._index, self._measure = index, measure
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
         if store.read(ROOT) is None:
             with store:
@@ -107,6 +116,16 @@ class NameTree:
         if place is not None and place.name and self._leases.grant(caller.holder, place.folder.id):
             leased |= LEASED_NAMES
         return leased
+
+    def _add_size(self, status: FileStatus, node: Node, content: int = 0, *, counts: bool = False) -> FileStatus:
+        """Complete the status of a file whose bytes are all in an object of this server.
+
+        Add the bytes if there are at most `content` and the caller may read them; if this `counts`, as a read.
+        """
+        is_here = node.has_bytes and node.in_one_object and node.first_server % self._servers == self._index
+        if is_here and self._measure is not None:
+            status.add_objects(self._measure(node.id, content if status.access & READ else 0, counts))
+        return status
 
     def _new_node(
         self,
@@ -184,7 +203,7 @@ class NameTree:
             return nothing
         is_open = self._open_files.is_open(node.id)
         self._store.set(node.id, links=0 if is_open else REMOVED, ctime=now)
-        return nothing if is_open else ForgetList(forget=[(node.id, node.layout_fields)])
+        return nothing if is_open else ForgetList(forget=[(node.id, node.object_fields)])
 
     def _forget_unnamed(self, closed: Iterable[int]) -> ForgetList:
         """Of files that nobody has open any more, those that have no name either."""
@@ -193,7 +212,7 @@ class NameTree:
             with self._store:
                 for node in nodes:
                     self._store.set(node.id, links=REMOVED)
-        return ForgetList(forget=[(node.id, node.layout_fields) for node in nodes])
+        return ForgetList(forget=[(node.id, node.object_fields) for node in nodes])
 
     def _check_ancestors(self, source: Place, target: Place, *, exchange: bool) -> None:
         """Raise OSError if a folder would become its own ancestor, or replace one of its ancestors."""
@@ -275,6 +294,7 @@ def status_of(node: Node, *, created: bool = False, access: int = READ | WRITE, 
     return FileStatus(
         file=node.id, layout_fields=node.layout_fields, mode=node.mode, mtime=node.mtime, atime=node.atime,
         ctime=node.ctime, stamp=node.stamp, read_stamp=node.read_stamp, uid=node.uid, gid=node.gid,
+        spread=not node.in_one_object,
         links=max(node.links, 0), device=node.device, target=node.target, created=created, access=access,
         size=len(node.target or b""), leased=leased,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from forebay.act.forward.data.name_tree import caller_of, status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
+    LEASED_STATUS,
     ROOT,
     Caller,
     FileStatus,
@@ -92,7 +93,7 @@ class Names(AttributeRequests):
             self._leases.claim(caller.holder, (node.id,))
         return status_of(node, access=request.access, leased=self._lease(caller, node, place))
 
-    def do_attach(self, message: Message, request: payloads.PathRequest) -> FileStatus:
+    def do_attach(self, message: Message, request: payloads.StatusRequest) -> FileStatus:
         """Open a file that the client has had open before; with offset 1, it will not write."""
         node = self._by_id(message.file)
         if not node.has_bytes:
@@ -100,18 +101,28 @@ class Names(AttributeRequests):
         caller = caller_of(request)
         if _writer(message, request, caller) is not None:
             self._leases.claim(caller.holder, (node.id,))
-        owns = permissions.is_owner(caller, node)
-        return status_of(node, access=READ | WRITE if owns else permissions.granted_access(caller, node))
+        access = READ | WRITE if permissions.is_owner(caller, node) else permissions.granted_access(caller, node)
+        status = status_of(node, access=access)
+        return self._add_size(status, node, request.content, counts=True) if request.content else status
 
-    def do_stat(self, message: Message, request: payloads.PathRequest) -> FileStatus:
+    def do_spread(self, message: Message, _: None) -> None:
+        """Note that the file may have more than one object from now on."""
+        node = self._by_id(message.file)
+        if not node.spread:
+            with self._store:
+                self._store.set(node.id, spread=1)
+
+    def do_stat(self, message: Message, request: payloads.StatusRequest) -> FileStatus:
         caller = caller_of(request)
-        if message.file:
-            node = self._by_id(message.file)
-            return status_of(node, leased=self._lease(caller, node))
-        place = self._locate(request)
-        if place.node is None:
+        place = None if message.file else self._locate(request)
+        node = self._by_id(message.file) if place is None else place.node
+        if node is None:
             raise system_error(errno.ENOENT)
-        return status_of(place.node, leased=self._lease(caller, place.node, place))
+        leased = self._lease(caller, node, place)
+        # Bytes that the mount cannot keep are of no use to it.
+        content = request.content if leased & LEASED_STATUS else 0
+        access = permissions.granted_access(caller, node) if content else READ | WRITE
+        return self._add_size(status_of(node, access=access, leased=leased), node, content)
 
     def do_make(self, _: Message, request: payloads.MakeRequest) -> FileStatus:
         """Create a file, a symbolic link, a pipe, a socket or a device."""
@@ -119,7 +130,7 @@ class Names(AttributeRequests):
         if place.node is not None:
             return status_of(self._created_before(place.node, request))
         node = self._create(place, request, request.mode, device=request.device, target=request.target)
-        return status_of(node, leased=self._lease(caller_of(request), node, place))
+        return self._add_size(status_of(node, leased=self._lease(caller_of(request), node, place)), node)
 
     def do_link(self, _: Message, request: payloads.LinkRequest) -> FileStatus:
         node, place = self._find(request), self._locate_second(request)
@@ -140,7 +151,7 @@ class Names(AttributeRequests):
             self._store.put_name(place.folder.id, place.name, node.id)
             self._store.set(node.id, links=node.links + 1, ctime=now)
             self._touch(place.folder.id, now)
-        return status_of(node._replace(links=node.links + 1, ctime=now))
+        return self._add_size(status_of(node._replace(links=node.links + 1, ctime=now)), node)
 
     def do_unlink(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
         """Remove the name. The caller must then have the servers remove the objects, and call `forget`."""
@@ -177,7 +188,7 @@ class Names(AttributeRequests):
             with self._store:
                 for node in fresh:
                     self._store.set(node.id, links=REMOVED)
-        return ForgetList(forget=[(node.id, node.layout_fields) for node in unnamed])
+        return ForgetList(forget=[(node.id, node.object_fields) for node in unnamed])
 
     def do_forgotten(self, message: Message, _: None) -> None:
         self.forget(*payloads.listed_nodes(message))

@@ -17,6 +17,8 @@ from forebay.act.forward.net.wire import LAST_OFFSET, OBJECT_STATUS, Bytes
 MOST_OPEN = 512
 _NEVER_READ = 0
 """The access time of a new object."""
+_LONGEST = 1 << 20
+"""The most bytes that come with a status."""
 _MOST_GONE = 1 << 16
 """Removed files to remember, so that a late write does not create them again."""
 
@@ -53,17 +55,36 @@ class Objects:
         if handle is not None:
             os.ftruncate(handle, size)
 
-    def size(self, file: int) -> ObjectSize:
+    def size(self, file: int, content: int = 0, counts: bool = True) -> ObjectSize:
+        """The status of the object, and its bytes if there are at most `content`; these count as read, or not."""
         handle = self._handle(file)
         if handle is None:
-            return ObjectSize(size=0, mtime=0, allocated=0)
+            return ObjectSize(size=0, mtime=0, allocated=0, content=b"" if content else None)
         status = os.fstat(handle)
         return ObjectSize(
             size=status.st_size,
             mtime=status.st_mtime_ns,
             atime=status.st_atime_ns if status.st_atime_ns > _NEVER_READ else 0,
             allocated=status.st_blocks * 512,
+            content=self._read_all(file, handle, counts) if content and status.st_size <= content else None,
         )
+
+    def touch(self, file: int) -> None:
+        """Count the object as read now, if it exists; the file system decides whether its access time changes."""
+        handle = self._handle(file)
+        if handle is not None:
+            os.pread(handle, 1, 0)
+
+    def _read_all(self, file: int, handle: int, counts: bool) -> bytes | None:
+        """All bytes; None if they cannot be read, which a request to read them reports."""
+        try:
+            if counts:
+                return os.pread(handle, _LONGEST, 0)
+            apart = self._tree.open_file(spread_place(file), os.O_RDONLY | os.O_NOATIME)
+            with os.fdopen(apart, "rb", buffering=0) as opened:
+                return opened.read(_LONGEST)
+        except OSError:
+            return None
 
     def pack_status(self, file: int) -> bytes:
         """The status of an object that exists, as the answer to a write has it."""

@@ -149,7 +149,7 @@ class _Import:
                 id=int(fields["file"] or 0), mode=kind | int(fields["mode"]), uid=fields.get("uid"),
                 gid=fields.get("gid"), links=links, atime=mtime, mtime=mtime, ctime=ctime,
                 stamp=0 if folder is not None else int(fields.get("stamp", 0)), read_stamp=0,
-                stripes=count, stripe_size=size, first_server=start, key=int(fields.get("key", 0)),
+                stripes=count, stripe_size=size, first_server=start, key=int(fields.get("key", 0)), spread=1,
             )  # fmt: skip
         except (ValueError, TypeError, KeyError):
             raise OSError(errno.EIO, "the record of this name is damaged") from None

@@ -39,6 +39,8 @@ from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import (
     AllocateRequest,
     FileStatus,
+    ForgetList,
+    LayoutFields,
     LeaseRequest,
     LockRequest,
     NodeList,
@@ -66,6 +68,7 @@ from forebay.model.layout import Layout
 
 _MOST_SYNCING = 128
 _THREADS = 4
+_A_MOMENT = 0.02
 _COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
 Handler = Callable[[Message], Payload | None]
 """Returns the answer's payload; raises OSError or BadMessage."""
@@ -75,7 +78,7 @@ class Server:
     """Listens at `address` from its creation, in a running loop, until `close`."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._loop, self._index = asyncio.get_running_loop(), settings.index
+        self._loop, self._index, self._servers = asyncio.get_running_loop(), settings.index, settings.servers
         self.buffers = Buffers()
         self.counts: Counter[str] = Counter()
         self._syncing = 0
@@ -84,6 +87,7 @@ class Server:
         self._holders: dict[Connection, str] = {}
         self._numbers = count()
         self._checkpoint: asyncio.Future[None] | None = None
+        self._removed: set[int] = set()  # files whose objects are gone, and that the names do not know to be gone
         self._waiting: set[Connection] = set()
         facts = {"index": settings.index, "servers": settings.servers}
         me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
@@ -132,12 +136,15 @@ class Server:
         layout = settings.layout or Layout(count=settings.servers)
         try:
             convert_names(settings.folder)
-            names = Names(NameStore(settings.folder), settings.servers, layout, leases=leases)
+            names = Names(
+                NameStore(settings.folder), settings.servers, layout,
+                leases=leases, index=settings.index, measure=self._objects.size,
+            )  # fmt: skip
         except OSError as error:
             raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
-        for file, _ in names.list_pending(known=True).forget:
+        for file, fields in names.list_pending(known=True).forget:
             self._objects.forget(file)  # the next I/O node removes the other servers' objects
-            if settings.servers == 1:
+            if self._has_all_of(fields):
                 names.forget(file)
         return names
 
@@ -146,7 +153,8 @@ class Server:
         plain: dict[int, Handler] = {
             Kind.TRUNCATE: lambda message: objects.truncate(message.file, message.offset),
             Kind.FORGET: self._forget,
-            Kind.SIZE: lambda message: objects.size(message.file),
+            Kind.SIZE: lambda message: objects.size(message.file, message.size, not message.offset),
+            Kind.TOUCH: self._touch,
             Kind.ALLOCATE: self._allocate,
             Kind.FENCE: self._fence,
             Kind.STATFS: lambda _: space_of(os.statvfs(folder)),
@@ -178,13 +186,38 @@ class Server:
     ) -> None:
         holder = self._holder(connection)
         try:
-            self._answer(lambda request: handler(request, holder), connection, message)
+            self._answer(lambda request: self._remove_own(handler(request, holder)), connection, message)
         except Conflict as conflict:
             assert self._recalls is not None
             self._recalls.wait(conflict, self._receive, connection, message)
         if self._names is not None and self._checkpoint is None and self._names.needs_checkpoint():
             self._checkpoint = self._loop.run_in_executor(self._threads, self._names.checkpoint)
             self._checkpoint.add_done_callback(self._end_checkpoint)
+
+    def _remove_own(self, answer: Payload | None) -> Payload | None:
+        """Remove the objects of files that have only one, on this server; I/O nodes hear of the others."""
+        if not isinstance(answer, ForgetList) or not answer.forget:
+            return answer
+        own = []
+        for file, fields in answer.forget:
+            if self._has_all_of(fields):
+                with suppress(OSError):  # then I/O nodes ask again until it succeeds
+                    self._objects.forget(file)
+                    own.append(file)
+        if own and not self._removed:
+            self._loop.call_later(_A_MOMENT, self._forget_removed)
+        self._removed.update(own)
+        return ForgetList(forget=[each for each in answer.forget if each[0] not in self._removed])
+
+    def _has_all_of(self, objects: LayoutFields) -> bool:
+        count, _, start = objects
+        return count == 1 and start % self._servers == self._index
+
+    def _forget_removed(self) -> None:
+        removed, self._removed = self._removed, set()
+        if self._names is not None and not self._closed:
+            with suppress(OSError):  # else they are in the list of pending ones
+                self._names.forget(*removed)
 
     def _end_checkpoint(self, _: asyncio.Future[None]) -> None:
         self._checkpoint = None
@@ -256,6 +289,10 @@ class Server:
     def _forget(self, message: Message) -> None:
         for file in listed_nodes(message):
             self._objects.forget(file)
+
+    def _touch(self, message: Message) -> None:
+        for file in listed_nodes(message):
+            self._objects.touch(file)
 
     def _allocate(self, message: Message) -> None:
         request = read_request(message.kind, message.payload)

@@ -21,6 +21,7 @@ from forebay.model.layout import Layout
 LEASE = 10.0
 """Seconds for which a mount may keep what it has a lease for."""
 LEASED_STATUS, LEASED_NAMES = 1, 2
+READ_ACCESS = 4
 ROOT = 1
 """The id of the layer's root folder."""
 LayoutFields: TypeAlias = tuple[int, int, int]
@@ -52,6 +53,12 @@ class PathRequest(Payload, kw_only=True):
     at: int = ROOT
     path: bytes = b""
     caller: Caller | None = None
+
+
+class StatusRequest(PathRequest, kw_only=True):
+    """Asks also for the bytes of a file with at most `content` bytes, if the caller may read and keep them."""
+
+    content: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
 
 
 class OnceRequest(PathRequest, kw_only=True):
@@ -237,7 +244,9 @@ class FileStatus(Payload, kw_only=True):
     `allocated` is less than `size` if it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id;
     its inode number in front of another file system. `access` is what the caller may do to the content:
     read (4), write (2). With `by_path`, requests for anything but open files need a path from the root. `leased` says
-    what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2).
+    what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2). Only a
+    `spread` file has more than one object. If it is not, its size, its times and the `content` that was asked for are
+    already `measured` where the server of the names has the object.
     """
 
     file: int | None = msgspec.field(default=None, name="id")
@@ -259,6 +268,9 @@ class FileStatus(Payload, kw_only=True):
     access: int = 6
     by_path: bool = False
     leased: int = 0
+    spread: bool = False
+    measured: bool = False
+    content: bytes | None = None
 
     @property
     def is_folder(self) -> bool:
@@ -272,6 +284,19 @@ class FileStatus(Payload, kw_only=True):
     @property
     def layout(self) -> Layout:
         return read_layout(self.layout_fields)
+
+    @property
+    def object_layout(self) -> Layout:
+        """A layout that leads to all objects of the file."""
+        count, size, start = self.layout_fields
+        return read_layout((count if self.spread else 1, size, start))
+
+    def add_objects(self, objects: "ObjectSize") -> None:
+        """Complete the status by what is known of all objects of the file."""
+        self.size, self.allocated, self.content = objects.size, objects.allocated, objects.content
+        self.mtime, self.atime = self.time_of_change(objects.mtime), self.time_of_access(objects.atime)
+        self.ctime = max(self.ctime, objects.mtime)
+        self.measured = True
 
     def time_of_change(self, latest: int) -> int:
         """When the file last changed; `latest` is the latest mtime of its objects."""
@@ -314,13 +339,15 @@ class LayoutAnswer(Payload, kw_only=True):
 class ObjectSize(Payload, kw_only=True):
     """Bytes, times of the last change and the last read in ns since 1970, and bytes on disk.
 
-    They are zero if the object does not exist, and `atime` also if it was never read.
+    They are zero if the object does not exist, and `atime` also if it was never read. If its bytes were asked for,
+    and it is small, `content` has them.
     """
 
     size: int
     mtime: int
     atime: int = 0
     allocated: int
+    content: bytes | None = None
 
 
 class Space(Payload, kw_only=True):
@@ -335,8 +362,8 @@ class Space(Payload, kw_only=True):
 
 REQUESTS: dict[int, type[Payload]] = {
     Kind.OPEN: OpenRequest,
-    Kind.STAT: PathRequest,
-    Kind.ATTACH: PathRequest,
+    Kind.STAT: StatusRequest,
+    Kind.ATTACH: StatusRequest,
     Kind.UNLINK: OnceRequest,
     Kind.READDIR: ListRequest,
     Kind.MKDIR: MkdirRequest,
@@ -355,6 +382,7 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.CLOSED: OpenFiles,
     Kind.RECALLED: NodeList,
     Kind.CLOSE: NodeList,
+    Kind.TOUCH: NodeList,
 }
 """The payload that each kind of message carries; kinds that are not listed carry none."""
 
@@ -364,7 +392,7 @@ def read_request(kind: int, payload: Bytes) -> Payload | None:
     shape = REQUESTS.get(kind)
     if shape is None:
         return None
-    return shape() if shape is PathRequest and not len(payload) else unpack_as(shape, payload)
+    return shape() if shape is StatusRequest and not len(payload) else unpack_as(shape, payload)
 
 
 def listed_nodes(message: Message) -> list[int]:

@@ -58,8 +58,8 @@ class Kind(IntEnum):
     WRITE = 17  # file, offset, size: 1 to learn about the object, the bytes -> size, OBJECT_STATUS
     FSYNC = 18  # file
     OPEN = 32  # OpenRequest -> FileStatus; file is its id
-    ATTACH = 33  # file, PathRequest -> FileStatus; ESTALE if the file no longer exists
-    STAT = 34  # PathRequest -> FileStatus; an I/O node adds the size
+    ATTACH = 33  # file, StatusRequest -> FileStatus; ESTALE if the file no longer exists
+    STAT = 34  # StatusRequest -> FileStatus; an I/O node adds the size
     TRUNCATE = 35  # file, offset: the new length of the file (client) or of the object (data server)
     UNLINK = 36  # OnceRequest -> ForgetList from the server of the names, nothing from an I/O node
     READDIR = 37  # ListRequest -> ListPage
@@ -71,7 +71,7 @@ class Kind(IntEnum):
     STATFS = 43  # -> Space
     CLOSE = 44  # NodeList
     FORGET = 45  # file, or NodeList: remove their objects from one data server
-    SIZE = 46  # file -> ObjectSize on one data server
+    SIZE = 46  # file, size: of a content that is wanted too; offset 1: it does not count as read -> ObjectSize
     SETATTR = 47  # AttributesRequest -> FileStatus
     PENDING = 48  # -> ForgetList: unlinked files whose objects may still exist
     FORGOTTEN = 49  # file, or NodeList: the objects of unlinked files are gone from all servers
@@ -88,6 +88,8 @@ class Kind(IntEnum):
     LOCK = 57  # file, LockRequest -> LockAnswer
     LEASE = 58  # LeaseRequest -> LeaseAnswer
     APPEND = 59  # file, the bytes -> size; only in front of another file system
+    SPREAD = 60  # file: it may have objects on all servers of its layout from now on
+    TOUCH = 61  # NodeList: a mount has read these files, whose bytes came with their status
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended

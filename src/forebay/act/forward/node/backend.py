@@ -63,6 +63,10 @@ class Backend(Servers, Protocol):
         """Note that a mount has ended, and with it its leases."""
         return
 
+    async def extend_reach(self, file: NodeFile) -> None:  # noqa: ARG002
+        """Let writes reach all of the file."""
+        return
+
     @abstractmethod
     async def file_size(self, file: NodeFile, session: int) -> int: ...
 

@@ -15,7 +15,7 @@ from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import Payload, read_layout
-from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, pack, unpack_as
+from forebay.act.forward.net.wire import LAST_OFFSET, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.server_link import ServerLink
@@ -39,13 +39,14 @@ PendingReply = Coroutine[Any, Any, Message]
 
 
 class StripedFile:
-    """An open file; every request calls `pieces`."""
+    """An open file; every request calls `pieces`. Its `reach` ends with its first stripe until it is spread."""
 
-    __slots__ = ("_count", "_servers", "_size", "file", "layout", "number")
+    __slots__ = ("_count", "_servers", "_size", "file", "layout", "number", "reach")
 
-    def __init__(self, file: int, number: int, layout: Layout, servers: int) -> None:
+    def __init__(self, file: int, number: int, layout: Layout, servers: int, *, spread: bool = False) -> None:
         self.file, self.number, self.layout = file, number, layout
         self._size, self._count, self._servers = layout.size, layout.count, servers
+        self.reach = LAST_OFFSET if spread or layout.count == 1 else layout.size
 
     def pieces(self, offset: int, length: int) -> Sequence[Piece]:
         """Cut a request as `striping.pieces` does, with a shortcut for requests within one stripe."""
@@ -71,7 +72,9 @@ class DataServers(Backend):
         self.links = [
             ServerLink(number, address, credentials, buffers, self.count) for number, address in enumerate(addresses)
         ]
-        self._layouts: dict[int, Layout] = {}  # of files that are open here
+        self._files: dict[int, StripedFile] = {}  # that are open here
+        self._spread: set[int] = set()  # files of which that is known
+        self._extending: dict[int, asyncio.Task[Message]] = {}  # by file
         self._opens: Counter[int] = Counter()  # of each file that is open here
         self._closed: dict[int, int] = {}  # opens that have ended, and that the server of the names does not know yet
         self._kept: dict[int, float] = {}  # until when files of lost clients stay open
@@ -123,12 +126,12 @@ class DataServers(Backend):
     def open_file(self, file: int, number: int, layout: Layout) -> NodeFile:
         if layout.start < 0 or layout.count > self.count:
             raise OSError(errno.EINVAL, f"layout does not fit {self.count} servers: {layout}")
-        self._layouts[file] = layout
-        return StripedFile(file, number, layout, self.count)
+        self._files[file] = opened = StripedFile(file, number, layout, self.count, spread=file in self._spread)
+        return opened
 
     def close_file(self, file: NodeFile) -> None:
         assert isinstance(file, StripedFile)
-        self._layouts.pop(file.file, None)
+        self._files.pop(file.file, None)
         self._note_closed(file.file)
 
     def end_watch(self, holder: int) -> None:
@@ -143,7 +146,18 @@ class DataServers(Backend):
 
     async def file_size(self, file: NodeFile, session: int) -> int:
         assert isinstance(file, StripedFile)
-        return (await self._measure(file.file, file.layout, session)).size
+        return await self._find_size(file, session)
+
+    async def extend_reach(self, file: NodeFile) -> None:
+        assert isinstance(file, StripedFile)
+        if file.file not in self._extending:  # many writes may wait for it
+            of = Message(Kind.SPREAD, file=file.file)
+            self._extending[file.file] = asyncio.get_running_loop().create_task(self._ask(0, Kind.SPREAD, of))
+        try:
+            await asyncio.shield(self._extending[file.file])
+            file.reach = LAST_OFFSET
+        finally:
+            self._extending.pop(file.file, None)
 
     async def fence(self, session: int) -> None:
         await _gather(link.ask(Message(Kind.FENCE, file=session), self._patience) for link in self.links)
@@ -161,22 +175,31 @@ class DataServers(Backend):
         file, layout = status.file or 0, status.layout
         if request.truncate and not status.created:
             try:
-                await self._truncate(message, file, layout, 0, clear=bool(request.caller and request.caller.uid))
+                clear = bool(request.caller and request.caller.uid)
+                await self._truncate(message, file, status.object_layout, 0, clear=clear)
             except BaseException:
                 self._note_closed(file)
                 raise
         return Answer(pack(status), file, layout, status.access)
 
-    async def do_attach(self, message: Message, _: payloads.PathRequest) -> Answer:
+    async def do_attach(self, message: Message, request: payloads.StatusRequest) -> Answer:
         status = await self._open(message)
+        if request.content and status.access & payloads.READ_ACCESS:
+            with suppress(OSError, BadMessage):  # a read reports the error
+                await self._add_sizes(status, message.session, request.content)
         return Answer(pack(status), status.file or 0, status.layout, status.access)
 
-    async def do_stat(self, message: Message, _: Payload | None) -> Answer:
+    async def do_stat(self, message: Message, request: Payload | None) -> Answer:
         status = _read_status(await self._ask_names(message))
-        await self._add_sizes(status, message.session)
+        may_keep = status.leased & payloads.LEASED_STATUS and status.access & payloads.READ_ACCESS
+        content = request.content if may_keep and isinstance(request, payloads.StatusRequest) else 0
+        await self._add_sizes(status, message.session, content, counts=False)
         return Answer(pack(status), status.file or 0)
 
     do_make = do_link = do_stat
+
+    async def do_touch(self, message: Message, _: Payload) -> None:
+        await _gather(self._ask(server, Kind.TOUCH, message, payload=message.payload) for server in range(self.count))
 
     async def do_mkdir(self, message: Message, _: Payload | None) -> Answer:
         status = _read_status(await self._ask_names(message))
@@ -187,19 +210,24 @@ class DataServers(Backend):
             place = payloads.PathRequest(at=request.at, path=request.path, caller=request.caller)
             status = _read_status(await self._ask(0, Kind.STAT, message, payload=pack(place)))
             if status.has_bytes:
-                objects = await self._measure(status.file or 0, status.layout, message.session)
+                objects = await self._measure(status.file or 0, status.object_layout, message.session)
                 request.stamp, request.read_stamp = objects.mtime, objects.atime
         status = _read_status(await self._ask(0, Kind.SETATTR, message, payload=pack(request)))
         await self._add_sizes(status, message.session)
         return Answer(pack(status), status.file or 0)
 
     async def do_truncate(self, message: Message, _: None) -> None:
-        layout = await self._layout_of(message)
-        await self._truncate(message, message.file, layout, message.offset, clear=bool(message.size))
+        file = await self._find_file(message)
+        if message.offset > file.reach:
+            await self.extend_reach(file)
+        await self._truncate(message, message.file, file.layout, message.offset, clear=bool(message.size))
 
     async def do_allocate(self, message: Message, request: payloads.AllocateRequest) -> None:
-        layout, begin, end = await self._layout_of(message), request.offset, request.offset + request.length
+        file, begin, end = await self._find_file(message), request.offset, request.offset + request.length
+        layout = file.layout
         check_allocation(request.mode)
+        if end > file.reach:
+            await self.extend_reach(file)
         ranges = zip(servers_of(layout, self.count), shares(layout, begin), shares(layout, end), strict=True)
         await _gather(
             self._ask(
@@ -215,7 +243,7 @@ class DataServers(Backend):
     async def do_fsync(self, message: Message, _: None) -> None:
         servers = {0}  # it has the file's name, and all others
         if message.file != payloads.ROOT:
-            servers.update(servers_of(await self._layout_of(message), self.count))
+            servers.update(servers_of((await self._find_file(message)).layout, self.count))
         await _gather(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
     async def do_lock(self, message: Message, request: payloads.LockRequest) -> Answer:
@@ -224,8 +252,7 @@ class DataServers(Backend):
             return Answer(bytes(reply.payload))
         answer = unpack_as(payloads.LockAnswer, reply.payload)
         if answer.granted:
-            layout = await self._layout_of(message)
-            answer.size = (await self._measure(message.file, layout, message.session)).size
+            answer.size = await self._find_size(await self._find_file(message), message.session)
         return Answer(pack(answer))
 
     async def do_unlink(self, message: Message, _: Payload) -> None:
@@ -240,19 +267,26 @@ class DataServers(Backend):
 
     # Steps of these requests
 
-    async def _layout_of(self, message: Message) -> Layout:
-        known = self._layouts.get(message.file)
-        return known or _read_status(await self._ask(0, Kind.STAT, message)).layout
+    async def _find_file(self, message: Message) -> StripedFile:
+        """The file of a message, whether it is open here or not."""
+        known = self._files.get(message.file)
+        if known is None:
+            status = _read_status(await self._ask(0, Kind.STAT, message))
+            known = StripedFile(message.file, -1, status.layout, self.count, spread=status.spread)
+        return known
 
     async def _open(self, message: Message) -> payloads.FileStatus:
         status = _read_status(await self._ask_names(message))
         file = status.file or 0
         self._opens[file] += 1 + self._closed.pop(file, 0)
+        if status.spread:
+            self._spread.add(file)
         return status
 
     def _note_closed(self, file: int) -> None:
         """Tell the server of the names soon that one open of a file that is not open here has ended."""
-        if file not in self._layouts:
+        if file not in self._files:
+            self._spread.discard(file)
             self._closed[file] = self._opens.pop(file, 0) + self._closed.get(file, 0)
 
     async def _truncate(self, message: Message, file: int, layout: Layout, size: int, *, clear: bool) -> None:
@@ -269,14 +303,13 @@ class DataServers(Backend):
             )
         )
 
-    async def _add_sizes(self, status: payloads.FileStatus, session: int) -> None:
+    async def _add_sizes(
+        self, status: payloads.FileStatus, session: int, content: int = 0, *, counts: bool = True
+    ) -> None:
         """Complete the status of a file by what the servers know that have its bytes."""
-        if status.has_bytes and not status.created:
-            objects = await self._measure(status.file or 0, status.layout, session)
-            status.size, status.allocated = objects.size, objects.allocated
-            status.mtime = status.time_of_change(objects.mtime)
-            status.atime = status.time_of_access(objects.atime)
-            status.ctime = max(status.ctime, objects.mtime)
+        if status.has_bytes and not status.created and not status.measured:
+            of = status.file or 0, status.object_layout, session, content
+            status.add_objects(await self._measure(*of, counts=counts))
 
     async def _measure_space(self, of: Message) -> list[payloads.Space]:
         """Ask all servers for their free space, and note which are full."""
@@ -288,16 +321,34 @@ class DataServers(Backend):
     def _ask_names(self, message: Message) -> PendingReply:
         return self._ask(0, message.kind, message, message.offset, message.payload)
 
-    def _ask(self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"") -> PendingReply:
+    def _ask(
+        self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"", size: int = 0
+    ) -> PendingReply:
         """Ask a server about the file of a message, under its session."""
-        request = Message(kind, file=of.file, offset=offset, session=of.session, payload=payload)
+        request = Message(kind, size=size, file=of.file, offset=offset, session=of.session, payload=payload)
         return self.links[server].ask(request, self._patience)
 
-    async def _measure(self, file: int, layout: Layout, session: int) -> payloads.ObjectSize:
-        """Ask the servers for the size of a file, the latest mtime of its objects, and the disk space they take."""
-        of = Message(Kind.SIZE, file=file, session=session)
-        replies = await _gather(self._ask(server, Kind.SIZE, of) for server in servers_of(layout, self.count))
+    async def _find_size(self, file: StripedFile, session: int) -> int:
+        if file.reach == LAST_OFFSET:
+            return (await self._measure(file.file, file.layout, session)).size
+        status = _read_status(await self._ask(0, Kind.STAT, Message(Kind.STAT, file=file.file, session=session)))
+        await self._add_sizes(status, session)
+        return status.size
+
+    async def _measure(
+        self, file: int, layout: Layout, session: int, content: int = 0, *, counts: bool = True
+    ) -> payloads.ObjectSize:
+        """Ask the servers for the size of a file, the latest mtime of its objects, and the disk space they take.
+
+        Of a file with one object, also for its bytes, if there are at most `content`; this `counts` as a read, or not.
+        """
+        of, wish = Message(Kind.SIZE, file=file, session=session), content if layout.count == 1 else 0
+        replies = await _gather(
+            self._ask(server, Kind.SIZE, of, int(not counts), size=wish) for server in servers_of(layout, self.count)
+        )
         objects = [unpack_as(payloads.ObjectSize, reply.payload) for reply in replies]
+        if len(objects) == 1:
+            return objects[0]
         return payloads.ObjectSize(
             size=file_size(layout, [each.size for each in objects]),
             mtime=max(each.mtime for each in objects),

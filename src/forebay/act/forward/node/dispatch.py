@@ -35,9 +35,13 @@ from forebay.decide.registry import find, given_options
 
 
 class NodeFile(Protocol):
-    """A file that clients have open at this node; `number` identifies it here, `pieces` locates its bytes."""
+    """A file that clients have open at this node; `number` identifies it here, `pieces` locates its bytes.
+
+    A write that ends beyond `reach` must wait for `Backend.extend_reach`.
+    """
 
     number: int
+    reach: int
 
     def pieces(self, offset: int, length: int) -> Sequence[Piece]: ...
 

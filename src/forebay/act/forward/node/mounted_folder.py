@@ -20,7 +20,7 @@ from forebay.act.forward.data.tree import append, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, space_of
-from forebay.act.forward.net.wire import Bytes, Kind, Message, pack
+from forebay.act.forward.net.wire import LAST_OFFSET, Bytes, Kind, Message, pack
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.file_places import FilePlaces
@@ -39,6 +39,7 @@ class MountedFile:
     """An open file; its descriptor is closed when no client has it open and no request uses it."""
 
     __slots__ = ("handle", "in_progress", "inode", "is_open", "number", "pieces", "places")
+    reach = LAST_OFFSET
 
     def __init__(self, inode: int, handle: int, places: FilePlaces) -> None:
         self.inode, self.handle, self.places, self.pieces = inode, handle, places, places.pieces

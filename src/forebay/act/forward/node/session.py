@@ -133,6 +133,12 @@ class Session:
         if message.offset + size > LAST_OFFSET:
             self._send_error(message, errno.EFBIG, "the offset is beyond 2^63")
             return
+        if write and message.offset + size > file.reach:
+            self._held += size
+            self._begin(self._extend_reach(message, file, size), partial(self._abort, message))
+            if self._is_over_limit():
+                self._pause()
+            return
         now = time_ns()
         request = Request(self, message, file, size, write, self._flow, now)
         node = self._node
@@ -145,6 +151,17 @@ class Session:
         if self._held > MOST_HELD or len(self._requests) > _MOST_REQUESTS or node.is_crowded():
             self._pause()
         self._pump()
+
+    async def _extend_reach(self, message: Message, file: NodeFile, size: int) -> None:
+        """Prepare the file for a write that is the first one beyond its first stripe, and begin the write again."""
+        try:
+            await self._node.backend.extend_reach(file)
+        except (OSError, BadMessage) as error:
+            self._send_error(message, getattr(error, "errno", None) or errno.EIO, str(error))
+        else:
+            self._start_request(message, 1)
+        finally:
+            self._held -= size
 
     def finish(self, request: Request) -> None:
         """Answer the client, now that all pieces of its request have answers."""
@@ -284,6 +301,8 @@ class Session:
             if message.file not in self._readable and message.file not in self._writable:
                 raise OSError(errno.ESTALE, "the file is not open at this I/O node; open it again")
             self._node.watch_holder(request.client, self.process_number)
+        if message.kind == Kind.TOUCH and not self._speaks_for_all:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         if message.kind in _CHANGES and not self._speaks_for_all and message.file not in self._writable:
             raise OSError(errno.EBADF, "the file is not open to write")
         answer = await self._node.backend.answer(message, request)
