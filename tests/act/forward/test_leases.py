@@ -154,10 +154,84 @@ def test_another_mount_asks_once(sent: Counter[str], mounts: tuple[Mount, Mount]
     _until_leased(other, "a")
     with messages(sent):
         assert other.lookup("a").size == 5
-    with messages(sent, ATTACH=1, READ=1):
+    with messages(sent, ATTACH=1):
         assert other.read("a") == b"hello"
     with messages(sent):
         assert other.read("a") == b"hello"
+
+
+def create_closed(layer: NodeThread, mount: Mount, names: str, data: bytes) -> None:
+    """Create files, and wait until the server of the names knows that nobody has them open."""
+    for name in names:
+        mount.create(name, data)
+    mount.files.keep_house()
+    third = Mount(layer)
+    for name in names:
+        _until_leased(third, name)
+    third.close()
+
+
+def test_where_files_are_read_one_message_brings_the_status_and_the_bytes(
+    layer: NodeThread, sent: Counter[str], mounts: tuple[Mount, Mount]
+) -> None:
+    one, other = mounts
+    create_closed(layer, one, "abcd", b"hello")
+    assert other.read("a") == b"hello"
+    with messages(sent, STAT=1):
+        assert other.read("b") == b"hello"
+    with messages(sent, STAT=1, CLOSE=1, TOUCH=1):
+        assert other.read("c") == b"hello"
+        other.files.keep_house()
+    one.rewrite("c", b"H")
+    assert other.read("c") == b"Hello"
+    assert other.read("d") == b"hello"
+
+
+def test_a_read_without_a_message_counts_and_a_look_does_not(layer: NodeThread, mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    create_closed(layer, one, "abc", b"hello")
+
+    def accessed(name: str) -> int:
+        status = one.client.stat(f"/{name}")
+        return status.atime if status.atime > status.mtime else 0
+
+    assert other.read("a") == b"hello"
+    assert other.lookup("b").size == 5  # its bytes came along
+    assert other.read("c") == b"hello"
+    other.files.keep_house()
+    assert accessed("a")
+    assert accessed("c")
+    assert not accessed("b")
+
+
+def test_one_server_that_holds_all_of_a_file_is_asked_once(tmp_path: Path, sent: Counter[str]) -> None:
+    with node_thread(tmp_path) as layer:
+        layer.node(layer.serve(1))
+        one, other = Mount(layer), Mount(layer)
+        sent.clear()
+        one.create("b", b"hello")
+        assert _at_servers(sent) == {"OPEN": 1, "WRITE": 1}
+        sent.clear()
+        one.files.unlink(ME, ROOT, b"b")
+        one.files.keep_house()
+        wait_until(lambda: not list((tmp_path / "data0" / "objects").glob("*/*")), "the object is still there")
+        assert _at_servers(sent) == {"UNLINK": 1}
+        create_closed(layer, one, "a", b"hello")
+        sent.clear()
+        assert other.lookup("a").size == 5
+        assert _at_servers(sent) == {"STAT": 1}
+        assert other.read("a") == b"hello"
+        assert _at_servers(sent) == {"STAT": 1, "ATTACH": 1}
+        one.close()
+        other.close()
+
+
+def _at_servers(sent: Counter[str]) -> dict[str, int]:
+    return {
+        kind.removeprefix("server "): count
+        for kind, count in sent.items()
+        if kind.startswith("server ") and "WATCH" not in kind
+    }
 
 
 def _until_leased(mount: Mount, name: str) -> None:

@@ -146,6 +146,16 @@ class Operations:
         """Open a file at the I/O node that this client has open."""
         await self._ask(Kind.ATTACH, file=handle.file, offset=handle.reads)
 
+    async def attach_and_read(self, handle: Handle, most: int) -> bytes | None:
+        """Open a file as `attach` does; return all of its bytes, if there are at most `most`."""
+        content = payloads.StatusRequest(content=most)
+        answer = await self._ask(Kind.ATTACH, file=handle.file, offset=handle.reads, content=content)
+        return _read(payloads.FileStatus, answer).content
+
+    async def note_reads(self, files: list[int]) -> None:
+        """Count files as read whose bytes came with their status."""
+        await self._ask(Kind.TOUCH, content=payloads.NodeList(nodes=files))
+
     async def truncate(self, handle: Handle, size: int, *, clear: bool = False) -> None:
         """Cut or extend the file to exactly `size` bytes; `clear` also clears its set-id bits."""
         _check(size, 0, errno.EFBIG)
@@ -182,9 +192,14 @@ class Operations:
 
     # Open files, or paths
 
-    async def stat(self, where: Where | Handle, *, caller: Caller | None = None) -> payloads.FileStatus:
-        """The status of a file or folder; of a symbolic link, that of the link itself."""
-        return await self._ask_status(Kind.STAT, where, payloads.PathRequest(caller=caller))
+    async def stat(
+        self, where: Where | Handle, *, content: int = 0, caller: Caller | None = None
+    ) -> payloads.FileStatus:
+        """The status of a file or folder; of a symbolic link, that of the link itself.
+
+        With it come the bytes of a file that has at most `content`, if the caller may read it and has a lease on it.
+        """
+        return await self._ask_status(Kind.STAT, where, payloads.StatusRequest(content=content, caller=caller))
 
     async def set_attributes(self, where: Where | Handle, content: payloads.AttributesRequest) -> payloads.FileStatus:
         """Change what `content` says, except where; return the new status."""

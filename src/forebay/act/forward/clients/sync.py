@@ -116,6 +116,8 @@ class Client(AbstractContextManager["Client"]):
     mknod = _by_path(Operations.mknod)
     attach = _by_path(Operations.attach)
     sync_names = _by_path(Operations.sync_names)
+    attach_and_read = _by_path(Operations.attach_and_read)
+    note_reads = _by_path(Operations.note_reads)
     _open_status = _by_path(Operations.open_status)
 
     def open(self, path: Where, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> File:

@@ -26,6 +26,7 @@ from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
+from forebay.act.forward.mount.lookahead import Lookahead
 from forebay.act.forward.mount.node_paths import NodePaths
 from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, Space
 
@@ -56,7 +57,7 @@ class LayerFiles:
         self._open: dict[int, File] = {}  # the file that was opened last, by node
         self._with_set_ids: set[int] = set()
         self._owner = os.getuid(), os.getgid()
-        self.cache = LeaseCache()
+        self.cache, self._lookahead = LeaseCache(), Lookahead()
         self._users: Counter[int] = Counter()  # of each open file
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
@@ -80,12 +81,18 @@ class LayerFiles:
         if known is not None:
             return known
         place, ticket = self._place(folder, name), self.cache.begin()
+        content = SMALL if self._lookahead.expects_read(folder) else 0
         try:
-            status = self._as(user, lambda caller: self._client.stat(place, caller=caller))
+            status = self._as(user, lambda caller: self._client.stat(place, content=content, caller=caller))
         except FileNotFoundError:
             self.cache.keep_absence(ticket, folder, name)
             raise NameAbsent from None
-        return self._enter(folder, name, status, ticket)
+        attributes = self._enter(folder, name, status, ticket)
+        if status.has_bytes and status.leased:
+            if status.content is not None:
+                self.cache.keep_data(ticket, attributes.node, status.content)
+            self._lookahead.note_lookup(folder, attributes.node, with_bytes=status.content is not None)
+        return attributes
 
     def forget(self, node: int, lookups: int) -> None:
         if self._paths is not None:
@@ -247,11 +254,17 @@ class LayerFiles:
         file = self._file(handle)
         node = self._files[handle][0]
         known = self.cache.data(node)
+        self._lookahead.note_read(node)
+        ticket = self.cache.begin()
+        if known is None and node in self._unknown:
+            known = self._client.attach_and_read(file.handle, SMALL)
+            self._unknown.pop(node, None)
+            if known is not None:
+                self.cache.keep_data(ticket, node, known)
         if known is not None:
             part = known[offset : offset + len(room)]
             room[: len(part)] = part
             return len(part)
-        ticket = self.cache.begin()
         count = file.preadinto(room, offset)
         if not offset and count <= SMALL:
             self.cache.keep_data(ticket, node, bytes(room[:count]))
@@ -354,6 +367,10 @@ class LayerFiles:
     def keep_house(self) -> None:
         """Tell I/O nodes which files are closed, and which are open though the lease ends soon; call this often."""
         self._client.close_left_files()
+        reads = self._lookahead.take_reads()
+        if reads:
+            with suppress(OSError):  # only access times depend on it
+                self._keeper.note_reads(reads)
         for node in tuple(self._unknown):
             if self.cache.layout(node, _MARGIN) is None:
                 self._make_known(node)
