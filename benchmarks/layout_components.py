@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -31,7 +32,9 @@ from forebay.decide.registry import find
 from forebay.decide.stripe.view import PLAIN, Features
 from forebay.model.layout import KIB, MIB, Layout
 from forebay.simulate.striping.machine import CORI, LOCAL
-from forebay.simulate.striping.mixture import ON_MDT, Files, MetadataServer, Mixture, repeat
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from support.mixtures import ON_MDT, Files, MetadataServer, Mixture, repeat
 
 RUNS, NOISE, MOST_LOSS = 12, 0.05, 0.95
 GIB = 1 << 30

@@ -10,7 +10,7 @@ from forebay.decide.stripe.view import PLAIN, Features
 from forebay.model.layout import KIB, MIB, Component, Layout
 from forebay.simulate.striping.flows import throughput
 from forebay.simulate.striping.machine import LOCAL, Program
-from forebay.simulate.striping.mixture import ON_MDT, Files, MetadataServer, Mixture, repeat
+from support.mixtures import ON_MDT, Files, MetadataServer, Mixture, repeat
 
 GIB = 1 << 30
 NO_COST = MetadataServer().scale(0.0, 1.0)
