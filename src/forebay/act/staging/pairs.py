@@ -33,8 +33,9 @@ def find_trees(way: Way, pairs: Pairs, roots: Sequence[Folder]) -> tuple[list[Tr
     if way == "in":
         sources = [_open_outside(os.path.realpath(source)) for source, _ in pairs]
         targets = [_find_inside(roots[0], name, make=True) for _, name in pairs]
-        ends = zip(sources, targets, strict=True)
-        return [Tree(*end, str(number)) for number, end in enumerate(ends) if _is_there(end[0])], _list_missing(sources)
+        missing = [number for number, source in enumerate(sources) if not _is_there(source)]
+        ends = enumerate(zip(sources, targets, strict=True))
+        return [Tree(*end, str(number)) for number, end in ends if number not in missing], missing
     trees, missing = list[Tree](), list[int]()
     for number, (name, target) in enumerate(pairs):
         entries = [entry for root in roots if (entry := _look_inside(root, name)) is not None]
@@ -53,10 +54,6 @@ def find_targets(way: Way, pairs: Pairs, roots: Sequence[Folder]) -> dict[str, E
     if way == "out":
         return {str(number): _open_outside(target) for number, (_, target) in enumerate(pairs)}
     return {str(number): _find_inside(roots[0], name) for number, (_, name) in enumerate(pairs)}
-
-
-def _list_missing(entries: Sequence[Entry]) -> list[int]:
-    return [number for number, entry in enumerate(entries) if not _is_there(entry)]
 
 
 def _is_there(entry: Entry) -> bool:

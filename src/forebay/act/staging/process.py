@@ -1,8 +1,7 @@
 """The process that copies for an agent, as the grant's owner. The agent may kill and start it at any time.
 
 Its arguments are descriptors: of the plan, of the journal, and of a pipe on which the agent says that all nodes have
-copied their files. It prints a JSON document per line: its progress, and at
-last how it ended.
+copied their files. It prints a JSON document per line: its progress, and at last how it ended.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from forebay.act.staging.copier import Copier
 from forebay.act.staging.folders import Folder
 from forebay.act.staging.journal import Journal
 from forebay.act.staging.pairs import find_targets, find_trees, open_volume
+from forebay.decide.grants.machine import CopyAction
 from forebay.model.errors import BadInput, ForebayError, UserError, name_errors, why
-from forebay.model.staging import Pairs, Progress, Step, Way
+from forebay.model.staging import Progress, Step
 
 _EVERY = 0.5  # seconds between lines about progress
 Work = Literal["copy", "remove"]
@@ -31,25 +31,15 @@ Work = Literal["copy", "remove"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do: copy files, or remove incomplete copies. With `settle`, all other nodes have copied theirs.
+    """What to do: copy files, or remove incomplete copies.
 
-    `volumes` are the paths of the volumes on this node; a shared file system has `servers` and a `secret`, and `folder`
-    is for the socket in front of them.
+    The `volumes` of the action are paths on this node; `folder` is for the socket in front of a shared file system.
     """
 
     work: Work
-    settle: bool
     tag: str
-    way: Way
-    pairs: Pairs
-    uid: int
-    gid: int
-    volumes: tuple[str, ...]
-    number: int
-    nodes: int
-    servers: tuple[str, ...] = ()
-    secret: str = ""
-    folder: str = ""
+    folder: str
+    action: CopyAction
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -57,8 +47,7 @@ class Plan:
     @classmethod
     def from_text(cls, text: str) -> Plan:
         fields = json.loads(text)
-        lists = {name: tuple(fields[name]) for name in ("volumes", "servers")}
-        return cls(**fields | lists | {"pairs": tuple((source, target) for source, target in fields["pairs"])})
+        return cls(**fields | {"action": CopyAction.read(fields["action"])})
 
 
 def take_rights(uid: int, gid: int) -> None:
@@ -78,24 +67,25 @@ def carry_out(
 
     `await_others` reports that the node has copied its files, and returns when all have.
     """
-    volumes: list[Folder] = [open_volume(path) for path in plan.volumes]
+    action = plan.action
+    volumes: list[Folder] = [open_volume(path) for path in action.volumes]
     if plan.work == "remove":
-        Copier(journal, plan.tag).remove_incomplete(find_targets(plan.way, plan.pairs, volumes))
+        Copier(journal, plan.tag).remove_incomplete(find_targets(action.way, action.pairs, volumes))
         return Progress()
-    trees, missing = find_trees(plan.way, plan.pairs, volumes if shared is None else [shared])
-    if missing and (plan.way == "in" or shared is not None):
-        raise BadInput(plan.pairs[missing[0]][0], "no such file or directory")
-    copier = Copier(journal, plan.tag, number=plan.number, nodes=1 if shared is None else plan.nodes)
+    trees, missing = find_trees(action.way, action.pairs, volumes if shared is None else [shared])
+    if missing and (action.way == "in" or shared is not None):
+        raise BadInput(action.pairs[missing[0]][0], "no such file or directory")
+    copier = Copier(journal, plan.tag, number=action.number, nodes=1 if shared is None else action.nodes)
     with _progress_printed(copier):
         copier.copy(trees)
     progress = Progress(
         step=Step.COPIED, files=copier.files, bytes=copier.bytes, total=copier.files, missing=tuple(missing)
     )
-    if plan.nodes > 1 and not plan.settle:
+    if action.nodes > 1 and not action.settle:
         await_others(progress)
-    if plan.nodes > 1 and shared is None and (replaced := copier.find_replaced(trees)):
+    if action.nodes > 1 and shared is None and (replaced := copier.find_replaced(trees)):
         raise BadInput(replaced, "comes from volumes of two nodes, and only one is left; use different names")
-    if shared is None or plan.number == 0:
+    if shared is None or action.number == 0:
         copier.settle(trees)
     for volume in volumes if shared is not None else ():
         with name_errors(volume.path):
@@ -126,12 +116,13 @@ def _progress_printed(copier: Copier) -> Iterator[None]:
 
 @contextmanager
 def _open_shared(plan: Plan) -> Iterator[Folder | None]:
-    if not plan.servers or plan.work == "remove":
+    if not plan.action.servers or plan.work == "remove":
         yield None
         return
     from forebay.act.staging.shared_folders import open_shared
 
-    with open_shared(Path(plan.folder), plan.servers, plan.secret, plan.uid, plan.gid) as root:
+    action = plan.action
+    with open_shared(Path(plan.folder), action.servers, action.secret, action.uid, action.gid) as root:
         yield root
 
 
@@ -154,7 +145,7 @@ def main(argv: Sequence[str]) -> int:
         plan = Plan.from_text(file.read())
     try:
         with _open_shared(plan) as shared:
-            take_rights(plan.uid, plan.gid)
+            take_rights(plan.action.uid, plan.action.gid)
             _print(carry_out(plan, Journal(journal_file), shared, await_others))
     except ForebayError as error:
         _print(Progress(), str(error))

@@ -1,11 +1,13 @@
 """The live machine: nodes and disks as their agents describe them, and the actions of these agents."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from forebay.model.errors import BadInput
 from forebay.model.staging import LIMIT, Pairs, Way
@@ -100,6 +102,13 @@ class CopyAction:
     settle: bool = False
     limit: float = LIMIT
     secret: str = field(default="", repr=False)  # the key of the shared file system; the service adds it
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> CopyAction:
+        """An action as the service sends it; fields of later versions are ignored."""
+        known = {name: value for name, value in document.items() if name in cls.__slots__}
+        known |= {name: tuple(known.get(name, ())) for name in ("volumes", "servers")}
+        return cls(**known | {"pairs": tuple((source, target) for source, target in known["pairs"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,13 +32,6 @@ Say = Callable[[str, str, str], None]
 Report = Callable[[CopyForm], None]
 
 
-def read_copy(document: CopyDocument) -> CopyAction:
-    """An action as the service sends it; fields of later versions are ignored."""
-    known: dict[str, Any] = {name: value for name, value in document.items() if name in CopyAction.__slots__}
-    known |= {name: tuple(known.get(name, ())) for name in ("volumes", "servers")}
-    return CopyAction(**known | {"pairs": tuple((source, target) for source, target in known["pairs"])})
-
-
 class Copies:
     """Runs the copies that the service lists, and ends those that it does not list any more.
 
@@ -57,7 +50,7 @@ class Copies:
 
     def follow(self, documents: Sequence[CopyDocument]) -> None:
         """Start what is new, end what is no longer listed, and settle where all nodes have copied."""
-        actions = {_name_of(action): action for action in map(read_copy, documents)}
+        actions = {_name_of(action): action for action in map(CopyAction.read, documents)}
         with self._lock:
             if self._is_closed:
                 return
@@ -90,7 +83,7 @@ class Copies:
         """Remove what an earlier agent left behind."""
         file = self._folder / f"{name}.plan"
         try:
-            action = read_copy(json.loads(file.read_text()))
+            action = CopyAction.read(json.loads(file.read_text()))
         except (OSError, ValueError, KeyError, TypeError):
             file.unlink(missing_ok=True)
             return
@@ -210,12 +203,8 @@ class _Run:
     def _launch(self, work: Work) -> Child:
         action = self._action
         names = action.volumes if action.way == "in" or work == "copy" else ()
-        plan = Plan(
-            work=work, settle=self._settles, tag=f"{self._plan.stem[:12]}.forebay", way=action.way,
-            pairs=action.pairs, uid=action.uid, gid=action.gid, volumes=tuple(map(self._find_volume, names)),
-            number=action.number, nodes=action.nodes, servers=action.servers, secret=action.secret,
-            folder=str(self._sockets),
-        )  # fmt: skip
+        mounted = replace(action, settle=self._settles, volumes=tuple(map(self._find_volume, names)))
+        plan = Plan(work=work, tag=f"{self._plan.stem[:12]}.forebay", folder=str(self._sockets), action=mounted)
         with name_errors(self._journal):
             write_file(self._plan, json.dumps(asdict(replace(action, secret=""))), 0o600)
             journal = os.open(self._journal, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
