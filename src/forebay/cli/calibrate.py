@@ -87,11 +87,9 @@ def _name(filesystem: str | None) -> str:
 
 def _read_history(db: str | None, filesystem: str | None) -> tuple[Measured, str]:
     """The history's measured runs, and what to call them."""
-    from forebay.cli.history import reading
+    from forebay.cli.history import choose_filesystem, reading
     from forebay.history.store.measured import list_measured
-    from forebay.history.store.totals import filesystem_sums
-    from forebay.show.history.documents import find_filesystem
 
     with reading(db) as connection:
-        only = find_filesystem(filesystem, [mount for mount, *_ in filesystem_sums(connection)])
+        only, _ = choose_filesystem(connection, filesystem)
         return list_measured(connection, filesystem=only), f"the history on {only}" if only else "the history"

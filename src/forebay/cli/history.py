@@ -13,7 +13,7 @@ import typer
 
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput, UnknownName
-from forebay.show.options import Database, Json, Plot, check_file
+from forebay.show.options import Database, Json, Plot, check_file, find_filesystem, parse_period
 from forebay.show.output import draw, print_json, print_table
 
 if TYPE_CHECKING:
@@ -49,20 +49,28 @@ def reading(db: str | None) -> Iterator[Connection]:
         yield connection
 
 
+def choose_filesystem(connection: Connection, named: str | None) -> tuple[str | None, list[tuple[str, int, int]]]:
+    """The mount point that --filesystem names, and the sums of the file systems that count: that one, or all."""
+    from forebay.history.store.totals import filesystem_sums
+
+    every = filesystem_sums(connection)
+    only = find_filesystem(named, [mount for mount, *_ in every])
+    return only, [sums for sums in every if only in (None, sums[0])]
+
+
 @app.command(epilog="Example: forebay history stats --plot stripes.png")
 def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """Show how jobs use the file system: stripes, programs, requests."""
-    from forebay.history.store.totals import app_count, filesystem_sums, layout_sums, top_apps
+    from forebay.history.store.totals import app_count, layout_sums, top_apps
     from forebay.profile.filesystem_usage import usage
     from forebay.show.history import documents, tables
+    from forebay.show.phrases import name_filesystems
 
     with reading(db) as connection:
-        every = filesystem_sums(connection)
-        only = documents.find_filesystem(filesystem, [mount for mount, *_ in every])
+        only, shown = choose_filesystem(connection, filesystem)
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
-    shown = [(mount, number, moved) for mount, number, moved in every if only in (None, mount)]
-    draw(plot, "history:draw_usage", layouts, documents.name_filesystems(shown))
+    draw(plot, "history:draw_usage", layouts, name_filesystems(shown))
     figures = layouts, apps, most_run, most_bytes, shown
     print_json(documents.usage_document(*figures)) if json else tables.print_usage(*figures)
 
@@ -70,14 +78,14 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
 @app.command(epilog="Example: forebay history apps")
 def apps(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None, json: Json = False) -> None:
     """List applications: runs, volume, performance, processes, last run."""
-    from forebay.history.store.totals import app_sums, filesystem_sums
+    from forebay.history.store.totals import app_sums
     from forebay.show.history import documents, tables
+    from forebay.show.phrases import name_filesystems
 
     with reading(db) as connection:
-        every = filesystem_sums(connection)
-        only = documents.find_filesystem(filesystem, [mount for mount, *_ in every])
+        only, shown = choose_filesystem(connection, filesystem)
         sums = app_sums(connection, only)
-    where = documents.name_filesystems([s for s in every if only is None or s[0] == only])
+    where = name_filesystems(shown)
     draw(plot, "history:draw_apps", sums, where)
     print_json(documents.apps_document(sums)) if json else tables.print_apps(sums, where)
 
@@ -95,18 +103,16 @@ def runs(
 ) -> None:
     """List runs, the newest first."""
     from forebay.history.store.listing import list_runs
-    from forebay.history.store.totals import filesystem_sums
     from forebay.show.history import documents, tables
 
     if plot is not None and application is None:
         raise BadInput("--plot", "shows one application; name it with --app")
-    low, high = documents.parse_period(since, until)
+    low, high = parse_period(since, until)
     most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
     with reading(db) as connection:
         if filesystem is not None:
-            mounts = [mount for mount, *_ in filesystem_sums(connection)]
-            filters["filesystem"] = documents.find_filesystem(filesystem, mounts)
+            filters["filesystem"], _ = choose_filesystem(connection, filesystem)
         if plot is not None:
             draw(plot, "history:draw_runs", application, list_runs(connection, **filters, limit=limit))
         with closing(list_runs(connection, **filters, limit=most)) as rows:
@@ -142,9 +148,9 @@ def osts(
     from forebay.profile.ost_health import rank_osts
     from forebay.show.history import documents, tables
 
-    low, high = documents.parse_period(since, until)
+    low, high = parse_period(since, until)
     with reading(db) as connection:
-        only = documents.find_filesystem(filesystem, list(filesystem_ids(connection)))
+        only = find_filesystem(filesystem, list(filesystem_ids(connection)))
         ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
     if ranked:
         draw(plot, "history:draw_osts", ranked)
@@ -181,7 +187,6 @@ def watch(
     from forebay.act.metrics import format_metrics
     from forebay.history.store.watched import newest_start
     from forebay.profile.watch.report import watch_history
-    from forebay.show.history import documents
     from forebay.show.history import watch as shown
 
     for option, file in (("--mail", mail), ("--metrics", metrics)):
@@ -189,7 +194,7 @@ def watch(
             check_file(option, file)
     if str(mail) == "-" and json:
         raise BadInput("--mail", "- and --json both write to stdout; choose one, or give --mail a file")
-    low, high = documents.parse_period(since, until)
+    low, high = parse_period(since, until)
     end = clock.time() if high is None else high
     begin = end - _WEEK if low is None else low
     if begin >= end:
@@ -230,11 +235,11 @@ def advice(
     """List advised layouts, including shadow mode, and what ran."""
     from forebay.history.store import open_store
     from forebay.history.store.decisions import OUTCOMES, list_decisions, read_decision
-    from forebay.show.history import documents, tables
+    from forebay.show.history import tables
 
     if outcome is not None and outcome not in OUTCOMES:
         raise UnknownName("outcome", outcome, OUTCOMES)
-    low, high = documents.parse_period(since, until)
+    low, high = parse_period(since, until)
     most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "job": job, "outcome": outcome, "since": low, "until": high}
     filtered = any(value is not None for value in filters.values())
@@ -289,7 +294,7 @@ def profile(
     """
     from forebay.history.store.past_runs import list_behaviours
     from forebay.profile.application import profile_of, runs_on
-    from forebay.show.history.documents import find_filesystem, profile_document
+    from forebay.show.history.documents import profile_document
     from forebay.show.history.profile import print_profile
 
     with reading(db) as connection:

@@ -11,8 +11,7 @@ from forebay.model.units import format_bandwidth, plural
 from forebay.profile.calibration.check import Check, Score
 from forebay.profile.calibration.prediction import OPERATIONS
 from forebay.profile.calibration.stored import Calibration
-from forebay.show.history.tables import printable
-from forebay.show.output import Document, print_table
+from forebay.show.output import Document, print_table, printable
 
 _NONE = "Gains come from a model of a typical Lustre, which is not calibrated to this machine (forebay calibrate)."
 

@@ -11,8 +11,7 @@ from forebay.model.units import format_duration, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.findings.finding import Finding
 from forebay.show.calibration import describe_calibration, describe_kept, describe_stored
-from forebay.show.history.tables import printable
-from forebay.show.output import print_table
+from forebay.show.output import print_table, printable
 
 
 def print_findings(diagnosis: Diagnosis) -> None:

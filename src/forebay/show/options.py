@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ALLOCATE = "forebay"
 DEFAULT_PLACE = "greedy-non-clairvoyant"
+UNKNOWN = "unknown"
+"""The name of a file system with an unknown mount point."""
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout instead of tables.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
@@ -74,6 +78,7 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
+_DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")
 _OPTIONS = {
     "allocate": "--allocate",
     "place": "--place",
@@ -136,3 +141,35 @@ def load_range(text: str) -> tuple[list[float], float]:
     if steps > 1000:
         raise BadInput("--loads", f"{text!r} makes {steps:.3g} loads; use a larger STEP to make at most 1000")
     return [round(low + i * step, 9) for i in range(int(steps) + 1)], step
+
+
+def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
+    """The mount point that an option names, in the form of the history."""
+    if name is None:
+        return None
+    wanted = "" if name == UNKNOWN else name.rstrip("/") or "/"
+    if wanted not in known:
+        there = ", ".join(mount or UNKNOWN for mount in known)
+        hint = f"the history knows {there}" if there else "no run in the history was on Lustre"
+        raise BadInput("--filesystem", f"no run was on {name}; {hint}")
+    return wanted
+
+
+def parse_period(since: str | None, until: str | None) -> tuple[float | None, float | None]:
+    """Two local dates, or dates and times, as seconds since 1970; a date in `until` includes that day."""
+    low, high = _seconds("--since", since), _seconds("--until", until, end=True)
+    if low is not None and high is not None and low >= high:
+        raise BadInput("--until", f"{until} is not after {since}")
+    return low, high
+
+
+def _seconds(option: str, text: str | None, *, end: bool = False) -> float | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if end and _DATE.fullmatch(text):
+            moment += timedelta(days=1)
+        return moment.timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(option, f"must be a date like 2026-01-31 or 2026-01-31T12:00, not {text!r}") from None

@@ -145,7 +145,15 @@ def ranges(numbers: Sequence[int]) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "-" if math.isnan(value) else f"{value:.3f}".replace("-0.000", "0.000")
-    return "".join(c if c.isprintable() else "\ufffd" for c in str(value))
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """
+    >>> printable("evil\\x1b[2J\\n.x")
+    'evil\ufffd[2J\ufffd.x'
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def plain(value: Any) -> Any:

@@ -1,11 +1,14 @@
 """Phrases that tables, figures and findings share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from forebay.model.units import format_size
+from forebay.show.options import UNKNOWN
+from forebay.show.output import printable
 
 MODES = {"storalloc": "as StorAlloc", "correct": "correct"}
 """The rules of a storage run."""
@@ -81,3 +84,43 @@ def join_names(names: Iterable[str]) -> str:
     """
     *most, last = [*names] or [""]
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def format_share(share: float) -> str:
+    """A percentage with one decimal, or two if it is small, without trailing zeros.
+
+    >>> format_share(0.9), format_share(0.025), format_share(0.0025), format_share(0.00004)
+    ('90 %', '2.5 %', '0.25 %', '<0.01 %')
+    """
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "<0.01 %"
+    return f"{float(f'{value:.{1 if value >= 1 else 2}f}'):g} %"
+
+
+def format_counts(numbers: Sequence[int]) -> str:
+    """
+    >>> format_counts((1, 2, 8)), format_counts(range(0, 100, 2))
+    ('1, 2, 8', '0 ... 98')
+    """
+    return ", ".join(map(str, numbers)) if len(numbers) <= 5 else f"{min(numbers)} ... {max(numbers)}"
+
+
+def format_time(seconds: float) -> str:
+    """The local date and time."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def mount_name(filesystem: str) -> str:
+    """The name of a file system: its mount point."""
+    return printable(filesystem) or UNKNOWN
+
+
+def name_filesystems(shown: Iterable[Sequence[Any]]) -> str:
+    """The file systems of the runs in a table or figure; "" if none is known.
+
+    >>> name_filesystems([("/home", 1, 1), ("/work", 1, 1)])
+    'all 2 file systems'
+    """
+    mounts = [mount or UNKNOWN for mount, *_ in shown]
+    return f"all {len(mounts)} file systems" if len(mounts) > 1 else "".join(mounts)

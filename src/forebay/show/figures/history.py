@@ -20,8 +20,7 @@ from forebay.profile.ost_health import OstHealth
 from forebay.show.figures.looks import FAINT, INK, annotate, centre_groups
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, legend_above, panels, printable, write
-from forebay.show.history.tables import format_share
-from forebay.show.phrases import size
+from forebay.show.phrases import format_share, size
 from forebay.show.rows import Floats
 
 _NAMED = 6

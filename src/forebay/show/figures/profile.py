@@ -17,8 +17,7 @@ from forebay.profile.application import Profile
 from forebay.show.figures.looks import FAINT, INK, annotate
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import Style, house_style, panels, printable, write
-from forebay.show.history.tables import format_share
-from forebay.show.phrases import shorten
+from forebay.show.phrases import format_share, shorten
 from forebay.show.rows import Floats
 
 _LINE = "#0072B2"

@@ -1,45 +1,17 @@
 """The history as JSON documents."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import IO
 
 from forebay.history.store.totals import AppSums
-from forebay.model.errors import BadInput
 from forebay.profile.application import Profile
 from forebay.profile.filesystem_usage import Usage
 from forebay.profile.ost_health import OstHealth
 from forebay.show.output import Document
 
 Top = Sequence[tuple[str, int, int]]
-_DATE = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d(-?\d)?")
-UNKNOWN = "unknown"
-"""The name of a file system with an unknown mount point."""
-
-
-def find_filesystem(name: str | None, known: Sequence[str]) -> str | None:
-    """The mount point that an option names, in the form of the history."""
-    if name is None:
-        return None
-    wanted = "" if name == UNKNOWN else name.rstrip("/") or "/"
-    if wanted not in known:
-        there = ", ".join(mount or UNKNOWN for mount in known)
-        hint = f"the history knows {there}" if there else "no run in the history was on Lustre"
-        raise BadInput("--filesystem", f"no run was on {name}; {hint}")
-    return wanted
-
-
-def name_filesystems(shown: Top) -> str:
-    """The file systems of the runs in a table or figure; "" if none is known.
-
-    >>> name_filesystems([("/home", 1, 1), ("/work", 1, 1)])
-    'all 2 file systems'
-    """
-    mounts = [mount or UNKNOWN for mount, *_ in shown]
-    return f"all {len(mounts)} file systems" if len(mounts) > 1 else "".join(mounts)
 
 
 def usage_document(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> Document:
@@ -109,31 +81,6 @@ def write_runs(runs: Iterable[Document], out: IO[str]) -> None:
         out.write(",\n" if number else "\n")
         out.write(json.dumps(run))
     out.write("\n]}\n")
-
-
-def format_time(seconds: float) -> str:
-    """The local date and time."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
-
-
-def parse_period(since: str | None, until: str | None) -> tuple[float | None, float | None]:
-    """Two local dates, or dates and times, as seconds since 1970; a date in `until` includes that day."""
-    low, high = _seconds("--since", since), _seconds("--until", until, end=True)
-    if low is not None and high is not None and low >= high:
-        raise BadInput("--until", f"{until} is not after {since}")
-    return low, high
-
-
-def _seconds(option: str, text: str | None, *, end: bool = False) -> float | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if end and _DATE.fullmatch(text):
-            moment += timedelta(days=1)
-        return moment.timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise BadInput(option, f"must be a date like 2026-01-31 or 2026-01-31T12:00, not {text!r}") from None
 
 
 def _percent(share: float | None) -> float | None:

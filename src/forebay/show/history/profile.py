@@ -6,9 +6,9 @@ from forebay.history.store.past_runs import MOST_RUNS
 from forebay.model.units import format_bandwidth, format_binary, format_duration, format_size, plural
 from forebay.profile.access_pattern import Access, Pattern
 from forebay.profile.application import Drift, Profile, Spread
-from forebay.show.history.documents import UNKNOWN, format_time
-from forebay.show.history.tables import format_counts, format_share, printable
-from forebay.show.output import print_table
+from forebay.show.options import UNKNOWN
+from forebay.show.output import print_table, printable
+from forebay.show.phrases import format_counts, format_share, format_time
 
 _NOTABLE = 0.0005  # smaller shares are not mentioned
 _PERF = ("median", "10 %", "90 %", "runs")

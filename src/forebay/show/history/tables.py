@@ -11,30 +11,11 @@ from forebay.model.layout import ANY
 from forebay.model.units import format_bandwidth, format_binary, format_size, plural
 from forebay.profile.filesystem_usage import Bin, Usage
 from forebay.profile.ost_health import OstHealth
-from forebay.show.history.documents import UNKNOWN, Top, format_time
-from forebay.show.output import Document, print_rows, print_table, ranges
+from forebay.show.history.documents import Top
+from forebay.show.output import Document, print_rows, print_table, printable, ranges
+from forebay.show.phrases import format_counts, format_time, mount_name
 
 _MOST_OSTS = 40
-
-
-def printable(text: str) -> str:
-    """
-    >>> printable("evil\\x1b[2J\\n.x")
-    'evil\ufffd[2J\ufffd.x'
-    """
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def format_share(share: float) -> str:
-    """A percentage with one decimal, or two if it is small, without trailing zeros.
-
-    >>> format_share(0.9), format_share(0.025), format_share(0.0025), format_share(0.00004)
-    ('90 %', '2.5 %', '0.25 %', '<0.01 %')
-    """
-    value = 100 * share
-    if 0 < value < 0.01:
-        return "<0.01 %"
-    return f"{float(f'{value:.{1 if value >= 1 else 2}f}'):g} %"
 
 
 def print_usage(usage: Usage, apps: int, most_run: Top, most_bytes: Top, filesystems: Top) -> None:
@@ -74,11 +55,6 @@ def _print_bins(title: str, head: str, bins: Sequence[Bin], label: Callable[[Bin
         return
     rows = [(label(b), f"{b.runs:,}", _share(b.share, 3)) for b in bins]
     print_table(title, (head, "runs", "share"), [*rows, ("total", f"{sum(b.runs for b in bins):,}", "100.000%")])
-
-
-def mount_name(filesystem: str) -> str:
-    """The name of a file system: its mount point."""
-    return printable(filesystem) or UNKNOWN
 
 
 def print_apps(apps: Sequence[AppSums], where: str) -> None:
@@ -214,14 +190,6 @@ def print_osts(osts: Sequence[OstHealth]) -> None:
         typer.echo(f"The {_MOST_OSTS} worst; --json lists all.")
     where = f" of {len(systems)} file systems" if len(systems) > 1 else ""
     typer.echo(f"{plural(len(osts), 'OST')}{where}; {verdict}" + (f"; too little data on {few}" if few else ""))
-
-
-def format_counts(numbers: Sequence[int]) -> str:
-    """
-    >>> format_counts((1, 2, 8)), format_counts(range(0, 100, 2))
-    ('1, 2, 8', '0 ... 98')
-    """
-    return ", ".join(map(str, numbers)) if len(numbers) <= 5 else f"{min(numbers)} ... {max(numbers)}"
 
 
 def _value(name: str, value: Any) -> str:

@@ -14,9 +14,8 @@ from forebay.profile.watch.losses import Loss
 from forebay.profile.watch.regressions import Regression
 from forebay.profile.watch.report import WatchReport
 from forebay.profile.watch.slow_targets import SlowTarget
-from forebay.show.history.documents import format_time
-from forebay.show.history.tables import mount_name, printable
-from forebay.show.output import Document, print_rows
+from forebay.show.output import Document, print_rows, printable
+from forebay.show.phrases import format_time, mount_name
 
 MOST_SHOWN = 10
 _WIDTH = 72  # of a mail

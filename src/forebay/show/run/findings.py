@@ -9,7 +9,7 @@ from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.overview.run import RunOverview
 from forebay.show.findings import describe_nothing
-from forebay.show.history.tables import format_share
+from forebay.show.phrases import format_share
 from forebay.show.run.page import ShownFinding, format_roughly
 
 TITLES = {

@@ -9,7 +9,7 @@ from forebay.model.units import format_bandwidth, format_size
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.targets import Target, mark_slow
 from forebay.show.findings import describe_basis, describe_nothing
-from forebay.show.history.documents import format_time
+from forebay.show.phrases import format_time
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.findings import describe_first, show_finding

@@ -9,8 +9,7 @@ from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.run import RunOverview
 from forebay.show.findings import describe_basis
-from forebay.show.history.documents import format_time
-from forebay.show.history.tables import format_share
+from forebay.show.phrases import format_share, format_time
 from forebay.show.run.findings import describe_verdict, show_finding
 from forebay.show.run.page import Facts, RunPage, Section, format_roughly, shorten
 from forebay.show.run.sections import show_files, show_processes, show_requests, show_targets

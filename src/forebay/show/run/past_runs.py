@@ -9,7 +9,7 @@ from forebay.history.store import Connection
 from forebay.history.store.listing import list_runs
 from forebay.model.errors import UserError
 from forebay.model.units import format_bandwidth, format_size, plural
-from forebay.show.history.documents import format_time
+from forebay.show.phrases import format_time
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.page import Picture, Section, format_roughly

@@ -12,7 +12,7 @@ from forebay.model.units import format_binary, format_size, plural
 from forebay.profile.overview.files import SHOWN, File, FileGroup
 from forebay.profile.overview.run import RunOverview
 from forebay.profile.overview.targets import Target
-from forebay.show.history.tables import format_share
+from forebay.show.phrases import format_share
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.page import Facts, Picture, Section, format_roughly, shorten

@@ -5,7 +5,7 @@ import numpy as np
 from forebay.history.darshan.activity import Activity
 from forebay.model.units import format_bandwidth, format_duration
 from forebay.profile.overview.run import RunOverview
-from forebay.show.history.tables import format_share
+from forebay.show.phrases import format_share
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.page import Picture, Section, format_roughly, shorten
