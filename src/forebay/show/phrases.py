@@ -124,3 +124,13 @@ def name_filesystems(shown: Iterable[Sequence[Any]]) -> str:
     """
     mounts = [mount or UNKNOWN for mount, *_ in shown]
     return f"all {len(mounts)} file systems" if len(mounts) > 1 else "".join(mounts)
+
+
+def cut_middle(text: str, longest: int = 110) -> str:
+    """Leave out the middle of a long text.
+
+    >>> cut_middle("/scratch/a/very/long/name", 11)
+    '/scra…/name'
+    """
+    half = (longest - 1) // 2
+    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"

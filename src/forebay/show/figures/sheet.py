@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 
 from forebay.history.toml import load_toml
+from forebay.show.phrases import cut_middle
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so figures are the same on every machine
 WIDTH = 7.2  # inches: both columns of a paper
@@ -54,10 +55,7 @@ def printable(name: str, longest: int = 48) -> str:
     >>> printable("a$b")
     'a\\\\$b'
     """
-    shown = "".join(c if c.isprintable() and _has_glyph(c) else "?" for c in name)
-    if len(shown) > longest:
-        half = (longest - 1) // 2
-        shown = f"{shown[:half]}…{shown[-half:]}"
+    shown = cut_middle("".join(c if c.isprintable() and _has_glyph(c) else "?" for c in name), longest)
     # Legends leave out labels that start with an underscore.
     return (" " + shown if shown.startswith("_") else shown).replace("$", r"\$")
 

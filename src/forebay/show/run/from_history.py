@@ -9,11 +9,11 @@ from forebay.model.units import format_bandwidth, format_size
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.targets import Target, mark_slow
 from forebay.show.findings import describe_basis, describe_nothing
-from forebay.show.phrases import format_time
+from forebay.show.phrases import cut_middle, format_time
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.findings import describe_first, show_finding
-from forebay.show.run.page import Facts, RunPage, Section, format_roughly, shorten
+from forebay.show.run.page import Facts, RunPage, Section, format_roughly
 from forebay.show.run.sections import draw_sizes, list_targets
 
 
@@ -44,7 +44,7 @@ def _describe_findings(diagnosis: Diagnosis | None) -> list[str]:
 
 def _describe_run(run: Row) -> Facts:
     facts: list[tuple[str, object]] = [
-        ("Command", shorten(run["exe"], 400)),
+        ("Command", cut_middle(run["exe"], 400)),
         ("User", run["user"] or run["uid"]),
         ("Processes", f"{run['nprocs']:,}" + (f" on {run['nodes']} nodes" if run["nodes"] else "")),
         ("Run time", format_roughly(run["run_time"])),

@@ -9,9 +9,9 @@ from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.run import RunOverview
 from forebay.show.findings import describe_basis
-from forebay.show.phrases import format_share, format_time
+from forebay.show.phrases import cut_middle, format_share, format_time
 from forebay.show.run.findings import describe_verdict, show_finding
-from forebay.show.run.page import Facts, RunPage, Section, format_roughly, shorten
+from forebay.show.run.page import Facts, RunPage, Section, format_roughly
 from forebay.show.run.sections import show_files, show_processes, show_requests, show_targets
 from forebay.show.run.times import show_times
 
@@ -64,7 +64,7 @@ def _describe_job(overview: RunOverview) -> Facts:
     nodes = overview.activity.nodes if overview.activity else None
     seconds, bandwidth = overview.io_seconds, overview.bandwidth
     facts: list[tuple[str, object]] = [
-        ("Command", shorten(job.exe, _LONGEST_COMMAND)),
+        ("Command", cut_middle(job.exe, _LONGEST_COMMAND)),
         ("User", find_user(records.path, program_name(job.exe), job) or job.uid),
         ("Processes", f"{job.nprocs:,}" + (f" on {plural(nodes, 'node')}" if nodes else "")),
         ("Run time", format_roughly(job.run_time)),

@@ -14,7 +14,6 @@ from forebay import __version__
 from forebay.show.report import Table, render
 
 _WEB = Path(__file__).parents[1] / "web" / "files"
-_LONGEST = 110
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 Facts = Sequence[tuple[str, object]]
 
@@ -82,16 +81,6 @@ def _read_palette() -> Mapping[str, Markup]:
     """The colours of the web page, light and dark."""
     light = (_WEB / "page.css").read_text(encoding="utf-8").partition("}")[0] + "}"
     return {"light": Markup(light), "dark": Markup((_WEB / "dark.css").read_text(encoding="utf-8"))}
-
-
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    """Leave out the middle of a long text.
-
-    >>> shorten("/scratch/a/very/long/name", 11)
-    '/scra…/name'
-    """
-    half = (longest - 1) // 2
-    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
 def format_roughly(seconds: float) -> str:

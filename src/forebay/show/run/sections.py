@@ -12,10 +12,10 @@ from forebay.model.units import format_binary, format_size, plural
 from forebay.profile.overview.files import SHOWN, File, FileGroup
 from forebay.profile.overview.run import RunOverview
 from forebay.profile.overview.targets import Target
-from forebay.show.phrases import format_share
+from forebay.show.phrases import cut_middle, format_share
 from forebay.show.report import Table
 from forebay.show.run import drawings
-from forebay.show.run.page import Facts, Picture, Section, format_roughly, shorten
+from forebay.show.run.page import Facts, Picture, Section, format_roughly
 
 _MOST_TARGETS = 12
 _MOST_COLUMNS = 120
@@ -114,7 +114,7 @@ def show_files(overview: RunOverview) -> Section | None:
 
 def _list_files(order: str, files: Sequence[File]) -> Table:
     rows = [
-        (shorten(file.name), format_size(file.moved[0]), format_size(file.moved[1]), f"{sum(file.requests):,}",
+        (cut_middle(file.name), format_size(file.moved[0]), format_size(file.moved[1]), f"{sum(file.requests):,}",
          f"{sum(file.seconds) + file.meta_seconds:,.2f} s", f"{file.opens:,}", file.processes, file.stripes or "-")
         for file in files
     ]  # fmt: skip
@@ -237,6 +237,6 @@ def _describe_extremes(overview: RunOverview) -> list[str]:
         return []
     (fast, slow), (fast_bytes, slow_bytes) = slowest.ranks, slowest.rank_bytes
     return [
-        f"In {shorten(slowest.name)}, process {slow} took longest: {format_roughly(slowest.seconds)} for "
+        f"In {cut_middle(slowest.name)}, process {slow} took longest: {format_roughly(slowest.seconds)} for "
         f"{format_size(slow_bytes)}. The fastest, process {fast}, moved {format_size(fast_bytes)}."
     ]

@@ -5,10 +5,10 @@ import numpy as np
 from forebay.history.darshan.activity import Activity
 from forebay.model.units import format_bandwidth, format_duration
 from forebay.profile.overview.run import RunOverview
-from forebay.show.phrases import format_share
+from forebay.show.phrases import cut_middle, format_share
 from forebay.show.report import Table
 from forebay.show.run import drawings
-from forebay.show.run.page import Picture, Section, format_roughly, shorten
+from forebay.show.run.page import Picture, Section, format_roughly
 
 _MOST_SPANS = 12
 _LEAST_COVERED = 0.9
@@ -100,6 +100,6 @@ def _draw_spans(overview: RunOverview) -> Table | None:
     if not files:
         return None
     duration = overview.evidence.records.job.run_time or 1.0
-    rows = [(shorten(file.name), drawings.draw_spans(file.spans, duration)) for file in files]
+    rows = [(cut_middle(file.name), drawings.draw_spans(file.spans, duration)) for file in files]
     heads = ("file", f"0 to {format_roughly(duration)} of the run")
     return Table("The slowest files, from their first request to their last", heads, rows)
