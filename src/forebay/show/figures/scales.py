@@ -61,12 +61,17 @@ def top_of(several: Sequence[Bands], without: Iterable[str]) -> float:
 def slowdown_axis(axes: Axes, top: float) -> None:
     """Make the y axis logarithmic, from 1, the least possible slowdown, to a little above `top`."""
     top = max(top * 1.06, 2.0)
-    axes.set_yscale("log")
-    axes.set_ylim(1.0, top)
     steps = (1, 2, 5) if top > 8 else (1, 1.5, 2, 3, 4, 5, 6, 7)
-    axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=30) if top < 1e4 else LogLocator())
-    axes.yaxis.set_minor_locator(NullLocator())
+    log_axis(axes, LogLocator(subs=steps, numticks=30) if top < 1e4 else LogLocator())
+    axes.set_ylim(1.0, top)
+
+
+def log_axis(axes: Axes, ticks: LogLocator | None = None) -> None:
+    """Make the y axis logarithmic, with plain numbers at `ticks`, or else at 1, 2, 5, 10 and so on."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticks or LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def idle_axis(axes: Axes, bands: Bands) -> None:

@@ -14,7 +14,7 @@ from forebay.model.jobs import Jobs
 from forebay.model.units import format_duration, plural
 from forebay.show.figures.letter_values import LETTER_VALUES, letter_values
 from forebay.show.figures.looks import INK, Look, annotate, centre_groups, key, looks_of
-from forebay.show.figures.scales import name_groups
+from forebay.show.figures.scales import log_axis, name_groups
 from forebay.show.figures.sheet import (
     WIDTH,
     Sketch,
@@ -88,10 +88,8 @@ def distributions(results: JobsResults) -> Figure:
         if which == 0:
             time_axis(axes, max(float(values[0].max()) for values in pooled.values()))
         else:
-            axes.set_yscale("log")
+            log_axis(axes, LogLocator())
             axes.set_ylim(bottom=0.9)
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
         axes.set_ylabel(label)
         name_groups(axes, list(looks))
 
@@ -146,10 +144,7 @@ def _draw_dots(
             annotate(axes, f"{values.mean():.3g}", (position, values.max()), (0, 4), ha="center", va="bottom")
         every = np.concatenate(list(samples[metric].values()))
         if every.max() > 12 * np.median(every):
-            axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
+            log_axis(axes)
             axes.margins(y=0.12)
         else:
             axes.set_ylim(0, 1.1 * float(every.max()) or 1.0)
@@ -196,11 +191,8 @@ def sizes(results: JobsResults) -> Figure:
             x = np.arange(len(shown)) + (k - (len(looks) - 1) / 2) * width
             heights = [float(select(rows, size=size)["mean_bounded_slowdown"].mean()) for size in shown]
             axes.bar(x, heights, 0.92 * width, color=look.colour, zorder=2)
-        axes.set_yscale("log")
+        log_axis(axes)
         axes.set_ylim(bottom=1)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xticks(range(len(shown)), shown)
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
@@ -257,24 +249,21 @@ def find_window(results: JobsResults) -> tuple[float, float]:
         return results.window
     jobs = results.workloads[0]
     fates = results.fates[jobs.name, results.reference]
-    submit: Floats = jobs.rows["submit"] - jobs.rows["submit"][0]
-    starts: Floats = fates["start"] - jobs.rows["submit"][0]
     last = float(fates["end"].max() - jobs.rows["submit"][0])
     length = min(DAY, last)
     edges = np.linspace(0, last, 500)
-    waiting = used_over_time(submit, starts, np.ones(len(jobs), dtype=np.int64), edges)
+    waiting = _count_waiting(jobs, fates, edges)
     peak = float(edges[int(np.argmax(waiting))])
     begin = min(max(0.0, peak - length / 2), last - length)
     rounded = HOUR * round(begin / HOUR) if length >= 12 * HOUR else begin
     return rounded, rounded + length
 
 
-def _most_waiting(jobs: Jobs, fates: Rows, begin: float, end: float) -> int:
-    """Return the most jobs that wait at once in the window, by samples."""
+def _count_waiting(jobs: Jobs, fates: Rows, edges: Floats) -> Floats:
+    """Count the jobs that wait in each interval; `edges` are in seconds after the first submission."""
     first = jobs.rows["submit"][0]
     submit, starts = jobs.rows["submit"] - first, fates["start"] - first
-    edges = np.linspace(begin, end, 500)
-    return int(used_over_time(submit, starts, np.ones(len(jobs), dtype=np.int64), edges).max())
+    return used_over_time(submit, starts, np.ones(len(jobs), dtype=np.int64), edges)
 
 
 def gantt(results: JobsResults) -> Figure:
@@ -325,7 +314,7 @@ def gantt(results: JobsResults) -> Figure:
                 )
 
     def title(name: str, resource: str) -> str:
-        waiting = plural(_most_waiting(jobs, fates[name], begin, end), "job")
+        waiting = plural(int(_count_waiting(jobs, fates[name], np.linspace(begin, end, 500)).max()), "job")
         return f"{printable(name)}: nodes; up to {waiting} waiting" if resource == "nodes" else "bytes"
 
     return draw_panels(
@@ -357,10 +346,7 @@ def sweeps(results: JobsResults) -> Figure:
             axes.set_xscale("log")
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
+        log_axis(axes)
         axes.set_ylabel(_LABELS[metric])
         if metric == METRICS[1]:
             axes.set_xlabel(AXES[kind])

@@ -29,32 +29,22 @@ _ALIKE = 0.01
 
 def make_report(results: JobsResults) -> Report:
     sentences = list(conclusions(results))
-    rows = records(results.base, _ROW)
     changed = list(sweep_records(results))
-    rejected = [row._asdict() for jobs in results.workloads for row in jobs.rejected]
-    relative = list(normalise(results))
+    others = {
+        "normalised": list(normalise(results)),
+        "sizes": records(results.sizes),
+        "sweeps": changed,
+        "rejected": [row._asdict() for jobs in results.workloads for row in jobs.rejected],
+    }
+    rows = records(results.base, _ROW)
     count = plural(sum(len(jobs) for jobs in results.workloads), "job")
     machine = f"{results.nodes:,} nodes with {shorten(format_size(results.space))} of burst buffer"
     return Report(
         about=f"{count} in {plural(len(results.workloads), 'file')} on {machine}, mode {results.mode}, "
         f"seed {results.settings.get('seed')}.",
         findings=[Section("Findings", sentences)],
-        records={
-            "runs": rows,
-            "normalised": relative,
-            "sizes": records(results.sizes),
-            "sweeps": changed,
-            "rejected": rejected,
-        },
-        document={
-            "settings": dict(results.settings),
-            "rows": rows,
-            "normalised": relative,
-            "sizes": records(results.sizes),
-            "sweeps": changed,
-            "rejected": rejected,
-            "conclusions": sentences,
-        },
+        records={"runs": rows, **others},
+        document={"settings": dict(results.settings), "rows": rows, **others, "conclusions": sentences},
         figures=figures_of(results),
         summary=[mean_table(results)],
         tables=[mean_table(results), part_table(results), size_table(results), sweep_table(changed)],
