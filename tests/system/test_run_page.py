@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from forebay.profile.findings.diagnosis import diagnose_log
+from forebay.show.run.from_log import make_log_page
 from forebay.show.run.page import render_page
-from forebay.show.run.pages import make_log_page
 from support.browser import MISSING, browser, visitor
 from support.darshan_logs import all_logs, wheel_log
 from support.hostile_names import write_hostile_log

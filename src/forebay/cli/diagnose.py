@@ -70,7 +70,7 @@ def _diagnose_log(path: Path, html: Path | None, db: str | None, json: bool) -> 
 def _make_log_page(diagnosis: Diagnosis, db: str | None) -> RunPage:
     """Earlier runs need a history, which the user names by --db or FOREBAY_DB."""
     from forebay.cli.history import reading
-    from forebay.show.run.pages import make_log_page
+    from forebay.show.run.from_log import make_log_page
 
     if db is None and not os.environ.get("FOREBAY_DB"):
         return make_log_page(diagnosis, None)
@@ -81,7 +81,7 @@ def _make_log_page(diagnosis: Diagnosis, db: str | None) -> RunPage:
 def _diagnose_run(number: int, html: Path | None, db: str | None, json: bool) -> None:
     from forebay.cli.history import reading
     from forebay.history.store.listing import read_run
-    from forebay.show.run.pages import make_run_page
+    from forebay.show.run.from_history import make_run_page
 
     with reading(db) as connection:
         run = read_run(connection, number)
@@ -122,7 +122,7 @@ def _diagnose_app(app: str, html: Path | None, db: str | None, json: bool) -> No
     from forebay.cli.history import reading
     from forebay.history.store.listing import read_run
     from forebay.show import findings as shown
-    from forebay.show.run.pages import make_run_page
+    from forebay.show.run.from_history import make_run_page
 
     with reading(db) as connection:
         diagnoses, missing = _diagnose_runs(connection, app)

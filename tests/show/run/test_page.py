@@ -10,8 +10,8 @@ from forebay.profile.findings.diagnosis import diagnose_log
 from forebay.profile.findings.finding import Code, Finding
 from forebay.show.run import drawings
 from forebay.show.run.findings import TITLES, show_finding
+from forebay.show.run.from_log import make_log_page
 from forebay.show.run.page import render_page
-from forebay.show.run.pages import make_log_page
 from support.darshan_logs import POSIX, Parts, all_logs, wheel_log, wheel_logs
 from support.hostile_names import write_hostile_log
 from support.html_pages import Page

@@ -1,20 +1,44 @@
-"""The page of a run whose log is gone, from what the history has of it."""
+"""The page of a run of the history: from its log, or from what the history has of it if the log is gone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from forebay.history.run_fields import Row, WholeRun
-from forebay.model.units import format_bandwidth, format_size
+from forebay.history.store import Connection
+from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
+from forebay.profile.overview.run import describe_run
 from forebay.profile.overview.targets import Target, mark_slow
 from forebay.show.findings import describe_basis, describe_nothing
 from forebay.show.phrases import cut_middle, format_time
 from forebay.show.report import Table
 from forebay.show.run import drawings
 from forebay.show.run.findings import describe_first, show_finding
+from forebay.show.run.from_log import add_change, page_of_log
 from forebay.show.run.page import Facts, RunPage, Section, format_roughly
+from forebay.show.run.past_runs import find_past_runs, show_past_runs
 from forebay.show.run.sections import draw_sizes, list_targets
+
+
+def make_run_page(
+    history: Connection,
+    whole: WholeRun,
+    diagnosis: Diagnosis | None,
+    gone: str,
+    codes: Mapping[int, Sequence[str]] | None = None,
+) -> RunPage:
+    """The page of a run of the history. If the diagnosis is not from the log, `gone` says why; `codes` are the findings
+    of earlier runs by the run's number, if these were diagnosed, too."""
+    this = whole["run"]
+    runs = find_past_runs(history, this["app"], this)
+    sections = [show_past_runs(runs, codes)]
+    if diagnosis is None or diagnosis.evidence is None:
+        return add_change(page_of_history(whole, diagnosis, gone, sections), runs)
+    origin = [f"Run {this['run_id']} of the history."]
+    if len(whole["logs"]) > 1:
+        origin.append(f"The run has {plural(len(whole['logs']), 'log')}; this page shows the largest.")
+    return add_change(page_of_log(diagnosis, describe_run(diagnosis.evidence), sections, origin), runs)
 
 
 def page_of_history(
@@ -28,7 +52,7 @@ def page_of_history(
         title=str(run["app"]),
         subtitle=f"Job {run['job_id']}, started {format_time(run['start_time'])}",
         verdict=[f"This page shows what the history has of the run: {gone}.", *_describe_findings(diagnosis)],
-        facts=_describe_run(run),
+        facts=_list_facts(run),
         findings=[show_finding(finding) for finding in findings],
         about_findings=describe_basis(diagnosis) if diagnosis and findings else "",
         sections=[*(section for section in measured if section), *sections],
@@ -42,7 +66,7 @@ def _describe_findings(diagnosis: Diagnosis | None) -> list[str]:
     return describe_first(diagnosis.findings) if diagnosis.findings else [describe_nothing(diagnosis)]
 
 
-def _describe_run(run: Row) -> Facts:
+def _list_facts(run: Row) -> Facts:
     facts: list[tuple[str, object]] = [
         ("Command", cut_middle(run["exe"], 400)),
         ("User", run["user"] or run["uid"]),

@@ -1,23 +1,42 @@
 """The page of a run from its log."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from forebay.history.darshan.summary import find_user, program_name
 from forebay.history.run_fields import Row
 from forebay.history.scanned_log import path_text
+from forebay.history.store import Connection
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
-from forebay.profile.overview.run import RunOverview
+from forebay.profile.overview.run import RunOverview, describe_run
 from forebay.show.findings import describe_basis
 from forebay.show.phrases import cut_middle, format_share, format_time
 from forebay.show.run.findings import describe_verdict, show_finding
 from forebay.show.run.page import Facts, RunPage, Section, format_roughly
+from forebay.show.run.past_runs import describe_change, find_past_runs, show_past_runs
 from forebay.show.run.sections import show_files, show_processes, show_requests, show_targets
 from forebay.show.run.times import show_times
 
 _SECTIONS = (show_times, show_requests, show_files, show_targets, show_processes)
 _MOST_MOUNTS = 4
 _LONGEST_COMMAND = 400
+
+
+def make_log_page(diagnosis: Diagnosis, history: Connection | None) -> RunPage:
+    """The page of a log, with the earlier runs of its program if there is a history."""
+    assert diagnosis.evidence is not None
+    overview = describe_run(diagnosis.evidence)
+    if history is None:
+        return page_of_log(diagnosis, overview)
+    this = row_of_log(overview)
+    runs = find_past_runs(history, this["app"], this)
+    return add_change(page_of_log(diagnosis, overview, [show_past_runs(runs)]), runs)
+
+
+def add_change(page: RunPage, runs: Sequence[Row]) -> RunPage:
+    """Say in the verdict what changed from the earlier runs."""
+    return replace(page, verdict=[*page.verdict, *describe_change(runs)])
 
 
 def page_of_log(
