@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.history.store.totals import OBSERVATION, OstSums
+from forebay.history.run_fields import OstSums
+from forebay.history.store.totals import OBSERVATION
 from forebay.profile.ost_health import DEVIATIONS, LEAST_SPREAD, SLOW, OstHealth, is_comparable, ost_health, was_slow
 
 

@@ -1,5 +1,6 @@
-"""Names and bounds of the values that the history keeps of a run."""
+"""Names and bounds of the values that the history keeps of a run, and the shapes of its answers."""
 
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 SIZE_BINS = ("0-100", "100-1K", "1K-10K", "10K-100K", "100K-1M", "1M-4M", "4M-10M", "10M-100M", "100M-1G", "1G+")
@@ -40,3 +41,16 @@ class WholeRun(TypedDict):
     requests: list[Row]
     osts: list[Row]
     logs: list[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OstSums:
+    """Sums over all runs on one OST: files, bytes, and the seconds that processes spent on them. `filesystem` is its
+    mount point, "" if unknown."""
+
+    filesystem: str = ""
+    ost: int
+    runs: int
+    files: int
+    total_bytes: int
+    io_time: float

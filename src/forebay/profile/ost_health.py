@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from forebay.history.ost_sums import OstSums
+from forebay.history.run_fields import OstSums
 
 Verdict = Literal["sick", "fine", "too little data"]
 Observations = npt.NDArray[np.void]

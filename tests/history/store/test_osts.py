@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from forebay.history.run_fields import OstSums
 from forebay.history.store import Connection, Store
-from forebay.history.store.totals import OstSums, osts_by_filesystem
+from forebay.history.store.totals import osts_by_filesystem
 from support.history_rows import ost_columns
 from support.made_up_runs import START, a_run, fill
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.ost_sums import OstSums as OstSums
+from forebay.history.run_fields import OstSums
 from forebay.history.store.bulk import whole_sum, within_period
 from forebay.history.store.schema import apps, filesystems, osts, runs, totals
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from forebay.history.store.totals import OstSums
+from forebay.history.run_fields import OstSums
 from forebay.history.store.watched import Records, WatchedRuns
 from forebay.profile.ost_health import is_comparable, rank_osts
 from forebay.profile.watch.change_point import (
