@@ -26,7 +26,7 @@ NO_SPLIT_GB = 100_000  # the value in StorAlloc's configurations without splitti
 
 def document(run: Run) -> dict[str, Any]:
     """Return all measures for JSON: bytes, seconds, and shares from 0 to 1."""
-    sizes, split = sizes_of(run), _above_threshold(run)
+    sizes = sizes_of(run)
     states: NDArray[np.int8] = run.verdicts["state"]
     start: NDArray[np.float64] = run.verdicts["start"]
     tried: NDArray[np.int64] = run.verdicts["tried"]
@@ -59,13 +59,7 @@ def document(run: Run) -> dict[str, Any]:
         "delayed": int(((tried > 0) & (states != REFUSED)).sum()),
         "requeued": int((tried > 0).sum()),
         "delay_seconds": float((start - run.requests.start)[states != REFUSED].sum()),
-        "split": {
-            "requests": int(split.sum()),
-            "parts": int(count_parts(run)[split].sum()),
-            "bytes": int(sizes[split].sum()),
-        }
-        | {name: int((split & (states == state)).sum()) for state, name in STATES.items()}
-        | {f"{name}_bytes": int(sizes[split & (states == state)].sum()) for state, name in STATES.items()},
+        "split": _count_split(run),
         "reasons": [
             {
                 "reason": reason,
@@ -86,6 +80,15 @@ def document(run: Run) -> dict[str, Any]:
         "jobs": None if run.feedback is None else jobs_of(run, run.feedback),
     }
     return measures | (storalloc_fields(run) if run.rules.letter else {})
+
+
+def _count_split(run: Run) -> dict[str, int]:
+    """Count the requests that may be split, and their parts and bytes."""
+    sizes, split, states = sizes_of(run), _above_threshold(run), run.verdicts["state"]
+    whole = {"requests": split.sum(), "parts": count_parts(run)[split].sum(), "bytes": sizes[split].sum()}
+    numbers = {name: (split & (states == state)).sum() for state, name in STATES.items()}
+    volumes = {f"{name}_bytes": sizes[split & (states == state)].sum() for state, name in STATES.items()}
+    return {name: int(count) for name, count in (whole | numbers | volumes).items()}
 
 
 def sizes_of(run: Run) -> Array:
