@@ -1,4 +1,4 @@
-"""What time does: requests are retried; grants begin, end and are forgotten."""
+"""What time does: requests are tried again; grants begin, end and are forgotten; stagings that stand still fail."""
 
 from typing import Any
 
