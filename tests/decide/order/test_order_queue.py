@@ -14,6 +14,7 @@ from forebay.decide.order.queue import (
     LONGEST_WINDOW,
     arrive,
     complete,
+    count_waiting,
     drop,
     follower,
     in_flight,
@@ -28,7 +29,6 @@ from forebay.decide.order.queue import (
     take_of,
     take_with,
     use,
-    waiting,
 )
 from forebay.decide.order.queue_layout import (
     MOST_IN_FLIGHT,
@@ -113,7 +113,7 @@ def test_nothing_is_answered_or_withdrawn_twice() -> None:
     assert [complete(q, slot), complete(q, slot), complete(q, -1), complete(q, 10**9)] == [True, False, False, False]
     other = ask(q)
     assert [drop(q, other), drop(q, other), drop(q, -1), drop(q, 10**9)] == [True, False, False, False]
-    assert (waiting(q), in_flight(q)) == (0, 0)
+    assert (count_waiting(q), in_flight(q)) == (0, 0)
 
 
 def test_a_follower_is_answered_with_its_message_only() -> None:
@@ -304,7 +304,7 @@ def test_a_pick_that_does_not_wait_sends_nothing_and_says_so() -> None:
     ask(q)
     wrong = take_with(lambda q, now: now)  # noqa: ARG005
     assert [wrong(q, 1), wrong(q, 10**9), wrong(q, -7)] == [NO_SUCH] * 3
-    assert (waiting(q), in_flight(q)) == (1, 0)
+    assert (count_waiting(q), in_flight(q)) == (1, 0)
     assert wrong(q, 0) == 0
 
 

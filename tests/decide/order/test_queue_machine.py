@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 from forebay.decide.order.queue import (
     arrive,
     complete,
+    count_waiting,
     depth,
     drop,
     follower,
@@ -31,7 +32,6 @@ from forebay.decide.order.queue import (
     set_weight,
     set_window,
     take,
-    waiting,
 )
 from forebay.decide.order.queue_layout import TABLE_MASK, WAKE
 from forebay.decide.order.schedulers import ORDERS, number
@@ -179,7 +179,7 @@ class Queues(RuleBasedStateMachine):
             found.append(slot)
             slot = after(self.q, slot)
         assert found == [asked.slot for asked in self.naive.waiting]
-        assert waiting(self.q) == len(found)
+        assert count_waiting(self.q) == len(found)
         assert in_flight(self.q) == len(self.naive.sent)
         assert [depth(self.q, s) for s in range(SERVERS)] == [self.naive.depth(s) for s in range(SERVERS)]
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from forebay.decide.conformance.contract import expect_kind, fail, is_int, name_errors
-from forebay.decide.order.queue import arrive, complete, follower, in_flight, new_queue, take_of, use, waiting
+from forebay.decide.order.queue import arrive, complete, count_waiting, follower, in_flight, new_queue, take_of, use
 from forebay.decide.order.queue import take as any_built_in
 from forebay.decide.order.queue_layout import NEVER, NO_SUCH, NONE, NOTES, NOTES_AT, OTHER, WAKE
 from forebay.decide.order.schedulers import number
@@ -175,7 +175,7 @@ class Node:
         if end != NEVER:
             self.now = end
             self.answer()
-        elif waiting(self.q):
+        elif count_waiting(self.q):
             self.fail(_STUCK)
 
     def count_held(self) -> int:
@@ -197,7 +197,7 @@ class Node:
         if wake <= self.now:
             self.fail("asks to be called again at a time that is not in the future")
         self.asks += 1
-        if self.asks > _ASKS and waiting(self.q):
+        if self.asks > _ASKS and count_waiting(self.q):
             self.fail(f"sends nothing in {_ASKS} calls although requests wait")
         return wake
 
@@ -205,7 +205,7 @@ class Node:
         if not self.known and not self.sent:
             return NONE  # nothing has arrived yet
         with name_errors(self.policy, f"for {self.case.what}"):
-            if number(self.policy) == OTHER and waiting(self.q) and in_flight(self.q) < self.case.in_flight:
+            if number(self.policy) == OTHER and count_waiting(self.q) and in_flight(self.q) < self.case.in_flight:
                 self.expect_read_only()
             slot = self.take(self.q, self.now)
         if slot == NO_SUCH:

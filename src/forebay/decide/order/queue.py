@@ -119,13 +119,13 @@ def _due(q: Array) -> int:
     q[w.WAKE] = w.NEVER
     if q[w.WAITING] == 0 or q[w.IN_FLIGHT] >= q[w.MOST_IN_FLIGHT]:
         return w.NONE
-    return slot_at(q[w.FIRST]) if q[w.PATIENT] and _overtaken(q) >= q[w.PATIENCE] else _ANY
+    return slot_at(q[w.FIRST]) if q[w.PATIENT] and _count_overtakers(q) >= q[w.PATIENCE] else _ANY
 
 
 # The serial number of the oldest waiting request is the number of requests that arrived before it, and all of them
 # have left. Every other request that left has overtaken it. Later requests were overtaken by no more than that.
 @hot_kernel
-def _overtaken(q: Array) -> int:
+def _count_overtakers(q: Array) -> int:
     """Return how many later requests have overtaken the oldest one."""
     return q[w.LEFT] - q[q[w.FIRST] + w.S_SERIAL]  # type: ignore[no-any-return]
 
@@ -152,7 +152,7 @@ def _most_followers(q: Array, at: int) -> int:
     """Return how many requests may follow in a message without starving the oldest that stays."""
     if not q[w.PATIENT]:
         return MOST_IN_MESSAGE - 1
-    budget = q[w.PATIENCE] - _overtaken(q)
+    budget = q[w.PATIENCE] - _count_overtakers(q)
     return min(budget if at == q[w.FIRST] else budget - 1, MOST_IN_MESSAGE - 1)  # type: ignore[no-any-return]
 
 
@@ -190,7 +190,7 @@ def _free(q: Array, at: int) -> None:
 
 
 @hot_kernel
-def waiting(q: Array) -> int:
+def count_waiting(q: Array) -> int:
     return q[w.WAITING]  # type: ignore[no-any-return]
 
 

@@ -44,7 +44,7 @@ def figures_of(results: StorageResults) -> Iterator[Sketch]:
         "split": size(results.split),
         "splitting": describe_splitting(results.split),
         "capacity": size(results.capacity),
-        "mixed": results.mixed,
+        "mixed": results.mixed_platform,
         "sigma": _SIGMA,
         "range": _describe_range(results),
         "full": _describe_full(results),
@@ -357,7 +357,9 @@ def by_node(results: StorageResults) -> Figure:
 
 def by_kind(results: StorageResults) -> Figure:
     """Figure 11: maximum allocations per disk by policy and kind of disk."""
-    disks = {mode: policies for mode in results.modes if results.mixed and (policies := results.mixed_disks(mode))}
+    disks = {
+        mode: policies for mode in results.modes if results.mixed_platform and (policies := results.mixed_disks(mode))
+    }
     every = [rows for policies in disks.values() for rows in policies.values()]
     kinds = distinct_values(np.concatenate(every), "kind") if every else []
     looks = {n: look for n, look in _looks(results).items() if any(n in policies for policies in disks.values())}
@@ -383,7 +385,7 @@ def by_kind(results: StorageResults) -> Figure:
 def _shown_runs(results: StorageResults) -> dict[str, Rows]:
     """Return, by title, the disks of one run of the paper's policy in each mode, and of one of forebay's."""
     shown = {}
-    for mode in results.modes if results.mixed else ():
+    for mode in results.modes:
         disks = results.mixed_disks(mode)
         for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
             # Prefer a run without requeueing, as in the paper.

@@ -188,7 +188,7 @@ def _count_misses(results: StorageResults) -> Iterator[str]:
 
 def _mixed_platform(results: StorageResults) -> Iterator[str]:
     """Give the share served on the platform with several kinds of disks, and the share that the fast kind holds."""
-    every = results.mixed_disks(results.mode) if results.mixed else {}
+    every = results.mixed_disks(results.mode)
     if not every:
         return
     disks = {name: study.without_requeueing(rows) for name, rows in every.items()}
@@ -203,7 +203,7 @@ def _mixed_platform(results: StorageResults) -> Iterator[str]:
         if held.sum() > 0:
             parts.append(f"{percent(held[match_rows(rows, kind=fast)].sum() / held.sum())} ({name})")
     after = f"; averaged over time, {fast} disks hold {join_names(parts)} of the stored bytes" if parts else ""
-    yield f"On {results.mixed}, the share served is {join_names(shares)}{after}."
+    yield f"On {results.mixed_platform}, the share served is {join_names(shares)}{after}."
 
 
 def _forebay(results: StorageResults) -> Iterator[str]:

@@ -94,7 +94,7 @@ class StorageResults:
         return [p for p in distinct_values(disks, "platform") if p in several]
 
     @property
-    def mixed(self) -> str | None:
+    def mixed_platform(self) -> str | None:
         """The platform with disks of several kinds."""
         return self._mixed[0] if self._mixed else None
 
@@ -156,7 +156,7 @@ class StorageResults:
 
     def mixed_disks(self, mode: str) -> dict[str, Rows]:
         """Return, by policy, the disks of the mixed platform, from runs with split requests if possible."""
-        rows = self.disks(mode=mode, platform=self.mixed or "")
+        rows = self.disks(mode=mode, platform=self.mixed_platform or "")
         splits = distinct_values(rows, "split")
         split = self.split if self.split in splits else max(splits, default=0)
         return by_policy(select(rows, split=split), self.policies)
@@ -223,11 +223,11 @@ def effects(results: StorageResults) -> list[Record]:
     records = []
     for mode in results.modes:
         groups = {(size(results.capacity), "all"): results.compared_disks(mode)}
-        if results.mixed is not None:
+        if mixed := results.mixed_platform:
             disks = results.mixed_disks(mode)
             kinds = dict.fromkeys(kind for rows in disks.values() for kind in distinct_values(rows, "kind") if kind)
-            groups[(results.mixed, "all")] = disks
-            groups |= {(results.mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
+            groups[(mixed, "all")] = disks
+            groups |= {(mixed, k): {p: select(rows, kind=k) for p, rows in disks.items()} for k in kinds}
         for ((platforms, kind), policies), metric in product(groups.items(), METRICS):
             where = {"mode": mode, "platforms": platforms, "disks": kind, "metric": metric}
             samples = {policy: finite_values(rows[metric]) for policy, rows in policies.items()}

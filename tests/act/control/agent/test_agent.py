@@ -231,7 +231,7 @@ def test_one_report_that_makes_no_sense_does_not_hold_up_the_others(service: Fak
         refused: list[str] = []
 
         def fault(_: str, path: str) -> str:
-            waiting = agent.outbox.waiting() if path.endswith("/reports") else set()
+            waiting = agent.outbox.undelivered_volumes() if path.endswith("/reports") else set()
             refused.extend(["x"] if bad.volume in waiting else [])
             return "422" if bad.volume in waiting else ""
 

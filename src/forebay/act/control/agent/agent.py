@@ -82,7 +82,7 @@ class Outbox:
             self._lines.append(line)
             self._changed.notify_all()
 
-    def waiting(self) -> set[str]:
+    def undelivered_volumes(self) -> set[str]:
         """Volumes with a report that is not delivered yet."""
         with self._changed:
             return {report.volume for report in self._reports}
@@ -235,7 +235,7 @@ class Agent:
     def _get_actions(self) -> Sequence[ActionDocument]:
         """Get the actions from the service."""
         with self._changed:
-            self._fresh = self.outbox.waiting()
+            self._fresh = self.outbox.undelivered_volumes()
             idle = not self._in_hand
         if self._looked is None or (idle and time.monotonic() - self._looked >= self._settings.look):
             return self._report_node()
