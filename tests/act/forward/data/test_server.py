@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.act.forward.data import checkpoints, name_store
 from forebay.act.forward.data.emulation import Disk, Emulation
 from forebay.act.forward.data.server import Server
 from forebay.act.forward.data.server_folder import Fences
@@ -312,6 +313,25 @@ def test_names_over_the_wire(node: Speaker) -> None:
     assert node.ask(Kind.ATTACH, file=file).status == errno.ESTALE
     node.words(Kind.RMDIR, words={"path": b"d"})
     assert node.ask(Kind.STAT, words={"path": b"d"}).status == errno.ENOENT
+
+
+def test_the_log_of_the_names_stays_short_while_requests_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_store, "_LOG", 64 << 10)
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    log = tmp_path / "data" / "names.db-wal"
+    with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
+        for number in range(300):
+            node.tell(Kind.MAKE, words={"path": b"%d" % number, "mode": 0o100644})
+        assert {node.receive().status for _ in range(300)} == {0}
+
+        def is_empty() -> bool:
+            node.words(Kind.STAT, words={"path": b"0"})
+            return not log.stat().st_size
+
+        wait_until(is_empty, "the log is not empty")
+        assert len(node.words(Kind.READDIR, words={"path": b""})["entries"]) == 300
+    with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
+        assert len(node.words(Kind.READDIR, words={"path": b""})["entries"]) == 300
 
 
 def test_objects_on_other_servers_are_pending_until_they_are_removed(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ CREATE TABLE attributes (
 _CACHE = 64 << 10
 """KiB of the database to keep in memory."""
 _LOG = 8 << 20
-"""Bytes of the write-ahead log from which on `checkpoint` moves it into the database."""
+"""Bytes of the write-ahead log from which on it needs a checkpoint."""
 REMOVED = -1
 """The number of links of a file whose objects the servers remove."""
 
@@ -235,9 +235,16 @@ class NameStore:
             return False
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database; this waits for the disk."""
+        """Move the write-ahead log into the database, but for what is added meanwhile; this waits for the disk."""
+        self._run_apart("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def empty_log(self) -> None:
+        """Move all of the log into the database; no other thread may use this object meanwhile."""
+        self._run_apart("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _run_apart(self, statement: str) -> None:
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as other:
-            other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            other.execute(statement)
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Any:
         try:

@@ -61,6 +61,7 @@ class NameTree:
         self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
         self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
+        self.empty_log = store.empty_log
         self._open_files = OpenFileTable()
         self._leases = leases or Leases()
         self._index, self._measure = index, measure

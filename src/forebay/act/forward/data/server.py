@@ -20,6 +20,7 @@ from time import monotonic
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
+from forebay.act.forward.data.checkpoints import Checkpoints
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_store import NameStore
@@ -86,7 +87,6 @@ class Server:
         self._grace, self._graced = settings.grace, monotonic() + settings.grace
         self._holders: dict[Connection, str] = {}
         self._numbers = count()
-        self._checkpoint: asyncio.Future[None] | None = None
         self._removed: set[int] = set()  # files whose objects are gone, and that the names do not know to be gone
         self._waiting: set[Connection] = set()
         facts = {"index": settings.index, "servers": settings.servers}
@@ -101,6 +101,7 @@ class Server:
                 leases = Leases(holders.former)
                 self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
                 self._names = held.enter_context(closing(self._open_names(settings, leases)))
+                self._checkpoints = held.enter_context(closing(Checkpoints(self._names)))
             self._locks = held.enter_context(closing(self._open_locks(settings))) if settings.index == 0 else None
             disk = settings.emulation.disk(self._loop) if settings.emulation else None
             self._disk = held.enter_context(closing(disk)) if disk else None
@@ -184,15 +185,16 @@ class Server:
     def _answer_names(
         self, handler: Callable[[Message, str], Payload | None], connection: Connection, message: Message
     ) -> None:
+        if self._checkpoints.hold(partial(self._repeat, connection, message)):
+            message.detach()
+            return
         holder = self._holder(connection)
         try:
             self._answer(lambda request: self._remove_own(handler(request, holder)), connection, message)
         except Conflict as conflict:
             assert self._recalls is not None
             self._recalls.wait(conflict, self._receive, connection, message)
-        if self._names is not None and self._checkpoint is None and self._names.needs_checkpoint():
-            self._checkpoint = self._loop.run_in_executor(self._threads, self._names.checkpoint)
-            self._checkpoint.add_done_callback(self._end_checkpoint)
+        self._checkpoints.begin_if_due()
 
     def _remove_own(self, answer: Payload | None) -> Payload | None:
         """Remove the objects of files that have only one, on this server; I/O nodes hear of the others."""
@@ -219,8 +221,9 @@ class Server:
             with suppress(OSError):  # else they are in the list of pending ones
                 self._names.forget(*removed)
 
-    def _end_checkpoint(self, _: asyncio.Future[None]) -> None:
-        self._checkpoint = None
+    def _repeat(self, connection: Connection, message: Message) -> None:
+        if not connection.closed:
+            self._receive(connection, message)
 
     def _list_pending(self, _: Message, __: str) -> Payload | None:
         """The files to remove. After a start, I/O nodes and clients first have time to say what they have open."""
