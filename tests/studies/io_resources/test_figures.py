@@ -17,7 +17,7 @@ from forebay.show.figures.looks import LOOKS, looks_of, mean_of_rows, regression
 from forebay.show.figures.sheet import printable
 from forebay.show.figures.simulation import draw_simulation
 from forebay.show.rows import match_rows
-from forebay.studies.io_resources.figures import Subject, by_bin, describe_leaders, figures_of, nearest_bin
+from forebay.studies.io_resources.figures import Subject, by_bin, describe_leaders, figures_of
 from forebay.studies.io_resources.results import CLASS, RUN, TRUE, Results, load_bins
 from support.figures import assert_same_bytes, numbers_of
 
@@ -146,9 +146,9 @@ def test_a_bin_has_the_mean_and_the_percentiles_of_its_sets() -> None:
 def test_the_nearest_bin_is_one_that_has_runs() -> None:
     results = some_results(loads=LOADS)
     only_high = results.runs["load"] > 0.7
-    found = nearest_bin(results, only_high, 0.5)
+    found = results.nearest_bin(only_high, 0.5)
     assert found is not None and found.middle == 0.8
-    assert nearest_bin(results, results.runs["load"] > 9, 0.5) is None
+    assert results.nearest_bin(results.runs["load"] > 9, 0.5) is None
 
 
 def test_the_mean_of_rows_has_a_student_interval() -> None:

@@ -85,7 +85,7 @@ class Subject:
 def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch]:
     """Yield each figure whose policies and loads were run."""
     subject = Subject.of(results, curves)
-    near = nearest_bin(results, results.select(), _SPREAD_LOAD)
+    near = results.nearest_bin(results.select(), _SPREAD_LOAD)
     values = {
         "number": 2 if results.study == "osts" else 1,
         "targets": subject.targets,
@@ -93,7 +93,7 @@ def figures_of(results: Results, curves: Mapping[str, Curve]) -> Iterator[Sketch
         "counts": join_names([f"{len(members)} {shape}" for shape, members in subject.classes().items()]),
         "placer": subject.placer,
         "allocate": _spread_allocators(subject)[0] if subject.allocators else "",
-        "spread_load": _describe_bin(near) if near else "",
+        "spread_load": near.label if near else "",
         "slowest": describe_leaders(subject, "mean_io_slowdown"),
         "idlest": describe_leaders(subject, "machine_idle"),
         "boxes": looks.BOXES,
@@ -140,16 +140,6 @@ def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
         if sample.size:
             points.append((bin_.middle, sample.mean(), *np.percentile(sample, (10, 90))))
     return Band(*np.array(points, dtype=float).reshape(-1, 4).T)
-
-
-def nearest_bin(results: Results, chosen: Mask, load: float) -> Bin | None:
-    """Return the bin around `load`, or else the nearest one that holds chosen runs."""
-    return min(results.bins_of(chosen), key=lambda b: abs(b.middle - load), default=None)
-
-
-def _describe_bin(bin_: Bin) -> str:
-    """Like `0.5 ± 0.05`."""
-    return f"{bin_.middle:g} ± {round((bin_.high - bin_.low) / 2, 9):g}"
 
 
 def _spread_allocators(subject: Subject) -> list[str]:
@@ -323,7 +313,7 @@ def _ranges(subject: Subject) -> dict[str, Mask]:
 def spread(subject: Subject) -> Figure:
     """Figure 6: I/O-spread of the placements at a medium load, a panel for each of three allocators."""
     results = subject.results
-    near = nearest_bin(results, results.select(), _SPREAD_LOAD)
+    near = results.nearest_bin(results.select(), _SPREAD_LOAD)
     at_load = results.within(*near) if near else results.select()
 
     def draw(axes: Axes, allocate: str) -> None:
@@ -348,10 +338,10 @@ def occupancy(subject: Subject) -> Figure:
             rows = results.occupancy[results.select(allocate, place) & results.within(*bin_)]
             if len(rows):
                 looks.draw_band(axes, looks.mean_of_rows(rows), look)
-        axes.set_title(f"I/O load {_describe_bin(bin_)}", loc="left")
+        axes.set_title(f"I/O load {bin_.label}", loc="left")
         _share_axis(axes, 1.02)
 
-    near = dict.fromkeys(nearest_bin(results, chosen, load) for load in _OCCUPANCY_LOADS)
+    near = dict.fromkeys(results.nearest_bin(chosen, load) for load in _OCCUPANCY_LOADS)
     return draw_panels(
         [(bin_,) for bin_ in near if bin_ is not None] if results.occupancy.size else (),
         draw,

@@ -26,6 +26,11 @@ class Bin(NamedTuple):
     def middle(self) -> float:
         return round((self.low + self.high) / 2, 9)
 
+    @property
+    def label(self) -> str:
+        """Like `0.5 ± 0.05`."""
+        return f"{self.middle:g} ± {round((self.high - self.low) / 2, 9):g}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
@@ -58,6 +63,10 @@ class Results:
     def bins_of(self, chosen: Mask) -> list[Bin]:
         """Return the bins that hold any of the chosen runs."""
         return [bin_ for bin_ in self.bins if (chosen & self.within(*bin_)).any()]
+
+    def nearest_bin(self, chosen: Mask, load: float) -> Bin | None:
+        """Return the bin around `load`, or else the nearest one that holds chosen runs."""
+        return min(self.bins_of(chosen), key=lambda b: abs(b.middle - load), default=None)
 
     def allocators(self) -> list[str]:
         """Return the allocators in the order of the request."""
