@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.model.observation import Observation
-from forebay.model.situation import Situation, bucket, distance, majority, situation
+from forebay.model.situation import Situation, bucket, distance, situation
 
 READS = Situation(operation="read", pattern="shared-strided", servers=4, io_nodes=2, clients=32, processes=128)
 
@@ -29,13 +29,6 @@ def test_nearly_as_many_processes_are_the_same_situation() -> None:
     assert one == READS == situation(replace(seen, processes=130, clients=33), "shared-strided", servers=4, io_nodes=2)
     assert one != situation(replace(seen, processes=256), "shared-strided", servers=4, io_nodes=2)
     assert one != situation(replace(seen, bytes_written=8192), "shared-strided", servers=4, io_nodes=2)
-
-
-def test_of_a_mixed_pattern_the_majority_of_accesses_counts() -> None:
-    other = replace(READS, pattern="file-per-process")
-    assert majority([(READS, 10), (other, 11)]) == other
-    assert majority([(READS, 10), (other, 10)]) == majority([(other, 10), (READS, 10)]) == other
-    assert majority([]) is None and majority([(READS, 0)]) is None
 
 
 def test_distance_counts_doublings_and_is_the_same_both_ways() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.history.toml import load_toml
-from forebay.model.errors import BadInput, name_errors, nearest_name
+from forebay.model.errors import BadInput, name_errors, nearest_name, shorten_value
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
 from forebay.model.units import parse_bandwidth, parse_size
 
@@ -188,5 +188,4 @@ def _shorten(value: object) -> str:
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) >= 10**30:
         return "a very large number"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shorten_value(value)

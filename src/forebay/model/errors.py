@@ -68,6 +68,12 @@ def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
+def shorten_value(value: object) -> str:
+    """A value for a message, in at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def why(error: OSError) -> str:
     """The operating system's reason, as the end of a sentence."""
     return (error.strerror or str(error)).lower()

@@ -1,6 +1,5 @@
 """The situation of an I/O node; the council has one bandit for each situation."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forebay.model.observation import Observation
@@ -53,15 +52,6 @@ def bucket(count: int) -> int:
     # Whether count / 2**k exceeds the square root of 2, in whole numbers.
     low = 1 << (count.bit_length() - 1)
     return 2 * low if count * count > 2 * low * low else low
-
-
-def majority(accesses: Iterable[tuple[Situation, int]]) -> Situation | None:
-    """The situation with most accesses; None if there are none.
-
-    Ties go to the one that sorts first, so that the order of arrival makes no difference.
-    """
-    counted = [(-count, situation) for situation, count in accesses if count > 0]
-    return min(counted)[1] if counted else None
 
 
 def distance(a: Situation, b: Situation) -> int:

@@ -17,7 +17,7 @@ from forebay.decide.tune.bandit import CROWD, STEPS, counts, means, priors, squa
 from forebay.decide.tune.loss_limit import MOST_LOSS, is_affordable
 from forebay.decide.tune.reward import REWARDS, credit, current, inherit, new_stack
 from forebay.decide.tune.tuners import DEFAULT, bandit_for, pick
-from forebay.model.errors import BadInput, UnknownName
+from forebay.model.errors import BadInput, UnknownName, shorten_value
 from forebay.model.kernels import Array
 from forebay.model.observation import Observation
 from forebay.model.random_numbers import draw, seed_state
@@ -237,7 +237,7 @@ def from_json(council: Council, document: object, where: str) -> Council:
         return _add_values(council, from_json(replace(council, values=tuple(values)), document, where))
     wanted = {key: value for key, value in as_json(council).items() if key not in ("sent", "situations")}
     for key, value in wanted.items():
-        reason = f"is {_short(top.get(key))}, not {_short(value)}; remove the file to start anew"
+        reason = f"is {shorten_value(top.get(key))}, not {shorten_value(value)}; remove the file to start anew"
         _check(top.get(key) == value, f"{where}: {key}", reason)
     rows: Any = top.get("situations")
     sent = top.get("sent")
@@ -245,7 +245,7 @@ def from_json(council: Council, document: object, where: str) -> Council:
     known = dict(_read_situation(council, row, f"{where}: situations[{at}]") for at, row in enumerate(rows))
     last = len(council.values) - 1
     is_arm = sent is None or (type(sent) is int and 0 <= sent <= last)
-    _check(is_arm, f"{where}: sent", f"must be null or from 0 to {last}, not {_short(sent)}")
+    _check(is_arm, f"{where}: sent", f"must be null or from 0 to {last}, not {shorten_value(sent)}")
     return replace(council, known=dict(list(known.items())[-council.limit :]), sent=sent)
 
 
@@ -275,10 +275,10 @@ def _read_situation(council: Council, document: object, where: str) -> tuple[Sit
     for key, value in values.items():
         if key in ("operation", "pattern"):
             is_name = isinstance(value, str) and (key == "pattern" or value in OPERATIONS)
-            _check(is_name, f"{where}.{key}", f"unknown {key} {_short(value)}")
+            _check(is_name, f"{where}.{key}", f"unknown {key} {shorten_value(value)}")
         else:
             is_count = type(value) is int and value >= 0
-            _check(is_count, f"{where}.{key}", f"must be a whole number, not {_short(value)}")
+            _check(is_count, f"{where}.{key}", f"must be a whole number, not {shorten_value(value)}")
     return Situation(**values), stack
 
 
@@ -294,22 +294,16 @@ def _read_bandit(bandit: Array, row: Mapping[str, Any], where: str) -> None:
 
 
 def _number(value: Any, where: str, least: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    _check(is_number and math.isfinite(value) and value >= least, where, f"{_short(value)} is not a valid number")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    _check(is_number and value >= least, where, f"{shorten_value(value)} is not a valid number")
     return float(value)
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
-    _check(isinstance(value, dict), where, f"must be a JSON object, not {_short(value)}")
+    _check(isinstance(value, dict), where, f"must be a JSON object, not {shorten_value(value)}")
     return value  # type: ignore[no-any-return]
 
 
 def _check(holds: bool, where: str, reason: str) -> None:
     if not holds:
         raise BadInput(where, reason)
-
-
-def _short(value: object) -> str:
-    """Format a value in at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

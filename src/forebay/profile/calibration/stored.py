@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, name_errors, why
 from forebay.profile.calibration.check import Check
 from forebay.profile.calibration.prediction import OPERATIONS, Parameters, Waiting
 from forebay.profile.findings.io_time import FileSystem, Pair
@@ -97,12 +97,10 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     others = read_calibrations(path) if path.exists() else []
     kept = [other for other in others if other.filesystem != calibration.filesystem]
     partial = path.with_name(f"{path.name}.partial")
-    try:
+    with name_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text("\n".join(_lines([*kept, calibration])) + "\n", encoding="utf-8")
         partial.replace(path)
-    except OSError as error:
-        raise BadInput(str(path), why(error)) from None
 
 
 def choose_calibration(
