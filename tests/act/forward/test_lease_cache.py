@@ -87,6 +87,43 @@ def test_an_answer_that_a_change_of_this_mount_has_overtaken_is_not_kept(cache: 
     assert cache.attributes(FILE) is None
 
 
+def test_of_a_new_folder_all_names_are_known_while_the_lease_lasts(cache: LeaseCache, clock: Clock) -> None:
+    keep(cache)
+    cache.keep_empty(cache.begin(), FOLDER)
+    assert cache.find(FOLDER, b"b") == ABSENT
+    assert cache.name_validity(FOLDER, b"b", ABSENT) == LEASE
+    cache.begin_name(FOLDER, b"b")
+    assert cache.find(FOLDER, b"b") is None
+    assert cache.find(FOLDER, b"c") == ABSENT
+    clock.now += LEASE
+    keep(cache)
+    assert cache.find(FOLDER, b"c") is None
+
+
+def test_a_folder_that_a_recall_or_a_change_has_overtaken_is_not_known_to_be_empty(cache: LeaseCache) -> None:
+    ticket = cache.begin()
+    cache.end([FOLDER])
+    keep(cache)
+    cache.keep_empty(ticket, FOLDER)
+    assert cache.find(FOLDER, b"b") is None
+
+
+def test_after_a_change_the_folder_is_known_unless_another_change_has_crossed_it(cache: LeaseCache) -> None:
+    keep(cache)
+    _, attributes = status()
+    ticket = cache.begin_name(FOLDER, b"b")
+    assert cache.attributes(FOLDER) is None
+    cache.end_change(ticket, FOLDER, b"b", attributes)
+    assert cache.attributes(FOLDER) == attributes
+    first, second = cache.begin_name(FOLDER, b"c"), cache.begin_name(FOLDER, b"d")
+    cache.keep_absence(cache.begin(), FOLDER, b"c")  # asked before the server had it
+    cache.end_change(first, FOLDER, b"c", attributes)
+    assert cache.attributes(FOLDER) is None
+    assert cache.find(FOLDER, b"c") is None
+    cache.end_change(second, FOLDER, b"d", attributes)
+    assert cache.attributes(FOLDER) is None
+
+
 def test_names_of_an_earlier_lease_do_not_come_back_with_the_next(cache: LeaseCache, clock: Clock) -> None:
     keep(cache)
     clock.now += LEASE

@@ -131,8 +131,12 @@ def test_small_files_cost_a_message_for_each_change_and_none_to_look(
     with messages(sent, MKDIR=1):
         folder = mount.files.mkdir(ME, ROOT, b"d", 0o755).node
     with messages(sent, OPEN=1, WRITE=1):
+        with pytest.raises(NameAbsent):
+            mount.lookup("a", folder)
         mount.create("a", b"hello", folder)
+        after = mount.files.getattr(ME, folder)
     assert sent["server OPEN"] == sent["server WRITE"] == 1
+    assert after.mtime == mount.client.stat("/d").mtime
     with messages(sent):
         assert mount.lookup("a", folder).size == 5
         handle = mount.open("a", folder=folder)
@@ -142,8 +146,41 @@ def test_small_files_cost_a_message_for_each_change_and_none_to_look(
         mount.files.keep_house()
     with messages(sent, UNLINK=1):
         mount.files.unlink(ME, folder, b"a")
+        assert mount.files.getattr(ME, folder).mtime > after.mtime
     with messages(sent), pytest.raises(NameAbsent):
         mount.lookup("a", folder)
+
+
+def test_what_a_mount_knows_of_a_folder_is_what_the_server_says(mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    folder = one.files.mkdir(ME, ROOT, b"d", 0o755).node
+    changes: list[Callable[[Mount], object]] = [
+        lambda mount: mount.create("a", b"x", folder),
+        lambda mount: mount.files.mkdir(ME, folder, b"below", 0o755),
+        lambda mount: mount.files.symlink(ME, folder, b"link", b"target"),
+        lambda mount: mount.files.unlink(ME, folder, b"link"),
+        lambda mount: mount.files.rmdir(ME, folder, b"below"),
+        lambda mount: mount.files.rename(ME, folder, b"a", folder, b"b", 0),
+    ]
+    library = one.client
+    for mount in (one, one, other, one):
+        for change in changes:
+            change(mount)
+            names = {os.fsdecode(name) for name, _, _ in one.files.readdir(ME, folder)}
+            truth = library.stat("/d")
+            for each in mounts:
+                known = each.files.getattr(ME, folder)
+                assert (known.mtime, known.ctime, known.links) == (truth.mtime, truth.ctime, truth.links)
+                assert {name for name in ("a", "b", "below", "link") if _exists(each, name, folder)} == names
+        mount.files.unlink(ME, folder, b"b")
+
+
+def _exists(mount: Mount, name: str, folder: int) -> bool:
+    try:
+        mount.lookup(name, folder)
+    except NameAbsent:
+        return False
+    return True
 
 
 def test_another_mount_asks_once(sent: Counter[str], mounts: tuple[Mount, Mount]) -> None:

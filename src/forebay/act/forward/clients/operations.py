@@ -240,8 +240,9 @@ class Operations:
 
     # Names
 
-    async def unlink(self, path: Where, *, caller: Caller | None = None) -> None:
-        await self._ask_about(Kind.UNLINK, path, payloads.OnceRequest(caller=caller))
+    async def unlink(self, path: Where, *, caller: Caller | None = None) -> payloads.FileStatus | None:
+        """Remove a name; return the status of its folder, if this client may keep it."""
+        return _folder_in(await self._ask_about(Kind.UNLINK, path, payloads.OnceRequest(caller=caller)))
 
     async def rename(
         self, path: Where, to: Where, *, exchange: bool = False, keep: bool = False, caller: Caller | None = None
@@ -282,8 +283,9 @@ class Operations:
         fields = None if layout is None else layout_fields(layout)
         return await self._ask_status(Kind.MKDIR, path, payloads.MkdirRequest(mode=mode, layout=fields, caller=caller))
 
-    async def rmdir(self, path: Where, *, caller: Caller | None = None) -> None:
-        await self._ask_about(Kind.RMDIR, path, payloads.OnceRequest(caller=caller))
+    async def rmdir(self, path: Where, *, caller: Caller | None = None) -> payloads.FileStatus | None:
+        """Remove an empty folder; return the status of the folder above it, if this client may keep it."""
+        return _folder_in(await self._ask_about(Kind.RMDIR, path, payloads.OnceRequest(caller=caller)))
 
     async def readdir(self, path: Where = "/", *, caller: Caller | None = None) -> list[Entry]:
         """List a folder by the bytes of the names, without '.' and '..'."""
@@ -368,6 +370,10 @@ def _check(offset: int, size: int, beyond: int) -> None:
         raise OSError(errno.EINVAL, "the offset must not be negative")
     if offset + size > LAST_OFFSET:
         raise OSError(beyond, "the offset is beyond 2^63")
+
+
+def _folder_in(answer: Message) -> payloads.FileStatus | None:
+    return _read(payloads.ForgetList, answer).folder if answer.payload else None
 
 
 def _read(shape: type[T], answer: Message) -> T:

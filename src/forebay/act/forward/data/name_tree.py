@@ -118,6 +118,18 @@ class NameTree:
             leased |= LEASED_NAMES
         return leased
 
+    def _status_of_new(self, caller: Caller, node: Node, place: Place, *, created: bool = False) -> FileStatus:
+        status = status_of(node, created=created, leased=self._lease(caller, node, place))
+        if status.leased & LEASED_NAMES:
+            status.folder = self._status_of_folder(caller, place.folder.id)
+        return status
+
+    def _status_of_folder(self, caller: Caller, folder: int) -> FileStatus | None:
+        """The status of a folder whose names have changed, if the mount of the caller may keep it."""
+        if not self._leases.grant(caller.holder, folder):
+            return None
+        return status_of(self._by_id(folder), leased=LEASED_STATUS)
+
     def _add_size(self, status: FileStatus, node: Node, content: int = 0, *, counts: bool = False) -> FileStatus:
         """Complete the status of a file whose bytes are all in an object of this server.
 

@@ -79,7 +79,7 @@ class Names(AttributeRequests):
             if not request.create:
                 raise system_error(errno.ENOENT)
             node = self._create(place, request, stat.S_IFREG | request.mode & 0o7777)
-            return status_of(node, created=True, leased=self._lease(caller, node, place))
+            return self._status_of_new(caller, node, place, created=True)
         if request.create and request.exclusive:
             if request.again and request.key and node.key == request.key:
                 return status_of(node, created=True)
@@ -130,7 +130,7 @@ class Names(AttributeRequests):
         if place.node is not None:
             return status_of(self._created_before(place.node, request))
         node = self._create(place, request, request.mode, device=request.device, target=request.target)
-        return self._add_size(status_of(node, leased=self._lease(caller_of(request), node, place)), node)
+        return self._add_size(self._status_of_new(caller_of(request), node, place), node)
 
     def do_link(self, _: Message, request: payloads.LinkRequest) -> FileStatus:
         node, place = self._find(request), self._locate_second(request)
@@ -168,7 +168,9 @@ class Names(AttributeRequests):
             now = self._clock()
             self._store.remove_name(place.folder.id, place.name)
             self._touch(place.folder.id, now)
-            return self._drop_link(place.node, now)
+            forget = self._drop_link(place.node, now)
+        forget.folder = self._status_of_folder(caller_of(request), place.folder.id)
+        return forget
 
     def do_pending(self, _: Message, __: None) -> ForgetList:
         return self.list_pending()
@@ -211,13 +213,14 @@ class Names(AttributeRequests):
                 raise system_error(errno.EEXIST)
             return status_of(self._created_before(place.node, request))
         node = self._create(place, request, stat.S_IFDIR | request.mode & 0o7777)
-        return status_of(node, leased=self._lease(caller_of(request), node, place))
+        return self._status_of_new(caller_of(request), node, place)
 
-    def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> None:
+    def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
         place = self._locate(request)
         folder, node = place.folder, place.node
+        nothing = ForgetList(forget=[])
         if node is None and request.again:
-            return
+            return nothing
         if node is not None and node.id == ROOT:
             raise system_error(errno.EBUSY)
         if node is not None:
@@ -230,6 +233,8 @@ class Names(AttributeRequests):
             self._store.remove(node.id)
             self._store.set(folder.id, links=folder.links - 1)
             self._touch(folder.id, now)
+        nothing.folder = self._status_of_folder(caller_of(request), folder.id)
+        return nothing
 
     def do_readdir(self, _: Message, request: payloads.ListRequest) -> payloads.ListPage:
         folder = self._find(request)
@@ -311,7 +316,9 @@ def _writer(message: Message, request: Payload | None, caller: Caller) -> int | 
 
 def _without_lease(answer: Payload | None) -> Payload | None:
     """A lease that an earlier answer has granted may have ended."""
-    if isinstance(answer, FileStatus) and answer.leased:
+    if isinstance(answer, FileStatus | ForgetList):
         answer = copy(answer)
-        answer.leased = 0
+        answer.folder = None
+        if isinstance(answer, FileStatus):
+            answer.leased = 0
     return answer

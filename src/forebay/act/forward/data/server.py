@@ -209,7 +209,8 @@ class Server:
         if own and not self._removed:
             self._loop.call_later(_A_MOMENT, self._forget_removed)
         self._removed.update(own)
-        return ForgetList(forget=[each for each in answer.forget if each[0] not in self._removed])
+        others = [each for each in answer.forget if each[0] not in self._removed]
+        return ForgetList(forget=others, folder=answer.folder)
 
     def _has_all_of(self, objects: LayoutFields) -> bool:
         count, _, start = objects

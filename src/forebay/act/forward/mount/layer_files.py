@@ -28,7 +28,7 @@ from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
 from forebay.act.forward.mount.lookahead import Lookahead
 from forebay.act.forward.mount.node_paths import NodePaths
-from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, Space
+from forebay.act.forward.net.payloads import LEASED_STATUS, ROOT, AttributesRequest, Caller, FileStatus, Space
 
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -111,17 +111,20 @@ class LayerFiles:
     def mkdir(self, user: User, folder: int, name: bytes, mode: int) -> Attributes:
         place, ticket = self._place(folder, name), self.cache.begin_name(folder, name)
         made = self._as(user, lambda caller: self._client.mkdir(place, mode, caller=caller))
-        return self._enter_new(folder, name, made, ticket)
+        attributes = self._enter_new(folder, name, made, ticket)
+        if made.leased & LEASED_STATUS:
+            self.cache.keep_empty(ticket, attributes.node)
+        return attributes
 
     def unlink(self, user: User, folder: int, name: bytes) -> None:
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
-        self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
-        self._end_removal(ticket, folder, name, node)
+        left = self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
+        self._end_removal(ticket, folder, name, node, left)
 
     def rmdir(self, user: User, folder: int, name: bytes) -> None:
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
-        self._as(user, lambda caller: self._client.rmdir(self._place(folder, name), caller=caller))
-        self._end_removal(ticket, folder, name, node)
+        left = self._as(user, lambda caller: self._client.rmdir(self._place(folder, name), caller=caller))
+        self._end_removal(ticket, folder, name, node, left)
 
     def rename(self, user: User, folder: int, name: bytes, into: int, new: bytes, flags: int) -> None:
         if flags & ~(_NOREPLACE | _EXCHANGE):
@@ -383,9 +386,9 @@ class LayerFiles:
                 self._keeper.attach(file.handle)
                 self._known[node] = self._keeper.use_handle(file.handle)
 
-    def _end_removal(self, ticket: Ticket, folder: int, name: bytes, node: int | None) -> None:
+    def _end_removal(self, ticket: Ticket, folder: int, name: bytes, node: int | None, left: FileStatus | None) -> None:
         self.cache.keep_absence(ticket, folder, name)
-        self.cache.note_changed(folder)
+        self.cache.end_change(ticket, folder, name, None if left is None else self._as_attributes(folder, left))
         if node:
             self.cache.note_changed(node)
 
@@ -453,7 +456,8 @@ class LayerFiles:
     def _enter_new(self, folder: int, name: bytes, status: FileStatus, ticket: Ticket) -> Attributes:
         """Attributes of a file that this mount has given this name."""
         attributes = self._enter(folder, name, status, ticket)
-        self.cache.note_changed(folder)
+        above = None if status.folder is None else self._as_attributes(folder, status.folder)
+        self.cache.end_change(ticket, folder, name, above)
         return attributes
 
     def _enter(self, folder: int, name: bytes, status: FileStatus, ticket: Ticket) -> Attributes:
@@ -467,13 +471,16 @@ class LayerFiles:
         self, node: int, status: FileStatus, ticket: Ticket, folder: int = 0, name: bytes = b""
     ) -> Attributes:
         self._note_set_ids(node, status.mode)
+        attributes = self._as_attributes(node, status)
+        self.cache.keep(ticket, status, attributes, folder, name)
+        return attributes
+
+    def _as_attributes(self, node: int, status: FileStatus) -> Attributes:
         uid, gid = status.uid, status.gid
-        attributes = Attributes(
+        return Attributes(
             node, status.mode, status.size, status.allocated, status.atime, status.mtime, status.ctime, status.links,
             self._owner[0] if uid is None else uid, self._owner[1] if gid is None else gid, status.device,
         )  # fmt: skip
-        self.cache.keep(ticket, status, attributes, folder, name)
-        return attributes
 
     def _note_set_ids(self, node: int, mode: int) -> None:
         if mode & _SET_IDS and stat.S_ISREG(mode):

@@ -31,15 +31,19 @@ class Ticket(NamedTuple):
 
 
 class _Lease:
-    """What is kept of a node until a time; `names` are those in a folder, with the node of each."""
+    """What is kept of a node until a time; `names` are those in a folder, with the node of each.
 
-    __slots__ = ("attributes", "data", "layout", "names", "stamp", "until")
+    The node is None if it is unknown, as while the name is being changed. If they are `complete`, no others exist.
+    """
+
+    __slots__ = ("attributes", "complete", "data", "layout", "names", "stamp", "until")
 
     def __init__(self, until: float) -> None:
         self.until = until
         self.attributes: Attributes | None = None
         self.data: bytes | None = None
-        self.names: dict[bytes, int] = {}
+        self.names: dict[bytes, int | None] = {}
+        self.complete = False
         self.layout: Layout | None = None
         self.stamp = 0
 
@@ -78,7 +82,7 @@ class LeaseCache:
                 lease.attributes = None
                 self._set_data(lease, None)
                 if not keep_names:
-                    lease.names = {}
+                    lease.names, lease.complete = {}, False
             return Ticket(self._clock(), self._version)
 
     def end(self, nodes: Iterable[int]) -> None:
@@ -120,6 +124,27 @@ class LeaseCache:
                 if status.created and status.has_bytes:
                     self._set_data(lease, b"")
 
+    def keep_empty(self, ticket: Ticket, folder: int) -> None:
+        """Remember that a folder has no names, as this mount has just made it and has a lease since then."""
+        with self.lock:
+            lease = self._valid(folder)
+            if lease is not None and self._is_current(ticket, folder):
+                lease.complete = True
+
+    def end_change(self, ticket: Ticket, folder: int, name: bytes, attributes: Attributes | None) -> None:
+        """A request of this mount has changed a name in a folder, whose attributes are now these, or unknown.
+
+        Nothing is known of the name or the attributes if another change of the folder has begun or ended meanwhile.
+        """
+        with self.lock:
+            is_current = self._is_current(ticket, folder)
+            self.note_changed(folder)
+            lease = self._valid(folder)
+            if not is_current and lease is not None:
+                self._set_name(lease, name, None)
+            if attributes is not None and is_current:
+                self._lease(folder, ticket.began + LEASE).attributes = attributes
+
     def note_changed(self, node: int, *, keep_attributes: bool = False) -> None:
         """A request of this mount has changed a node: answers to requests that began before it ended do not count."""
         with self.lock:
@@ -150,14 +175,16 @@ class LeaseCache:
             self.note_changed(folder)
             lease = self._leases.get(folder)
             if lease is not None:
-                lease.names.pop(name, None)
+                self._set_name(lease, name, None)
             return Ticket(self._clock(), self._version)
 
     def find(self, folder: int, name: bytes) -> int | None:
         """The node with this name, ABSENT, or None if that is unknown."""
         with self.lock:
             lease = self._valid(folder)
-            return None if lease is None else lease.names.get(name)
+            if lease is None:
+                return None
+            return lease.names.get(name, ABSENT if lease.complete else None)
 
     def attributes(self, node: int) -> Attributes | None:
         with self.lock:
@@ -186,7 +213,7 @@ class LeaseCache:
 
     def name_validity(self, folder: int, name: bytes, node: int) -> float:
         lease = self._valid(folder)
-        return 0.0 if lease is None or lease.names.get(name) != node else lease.until - self._clock()
+        return 0.0 if lease is None or self.find(folder, name) != node else lease.until - self._clock()
 
     # Writes of this mount
 
@@ -255,9 +282,9 @@ class LeaseCache:
             lease.until = until
         return lease
 
-    def _set_name(self, lease: _Lease, name: bytes, node: int) -> None:
+    def _set_name(self, lease: _Lease, name: bytes, node: int | None) -> None:
         if len(lease.names) >= _MOST:
-            lease.names.clear()
+            lease.names, lease.complete = {}, False
         lease.names[name] = node
 
     def _set_data(self, lease: _Lease, data: bytes | None) -> None:

@@ -246,7 +246,8 @@ class FileStatus(Payload, kw_only=True):
     read (4), write (2). With `by_path`, requests for anything but open files need a path from the root. `leased` says
     what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2). Only a
     `spread` file has more than one object. If it is not, its size, its times and the `content` that was asked for are
-    already `measured` where the server of the names has the object.
+    already `measured` where the server of the names has the object. `folder` is the status of the folder of a new name,
+    if the mount may keep it.
     """
 
     file: int | None = msgspec.field(default=None, name="id")
@@ -271,6 +272,7 @@ class FileStatus(Payload, kw_only=True):
     spread: bool = False
     measured: bool = False
     content: bytes | None = None
+    folder: "FileStatus | None" = None
 
     @property
     def is_folder(self) -> bool:
@@ -319,10 +321,14 @@ class NodeList(Payload, kw_only=True):
     nodes: list[int]
 
 
-class ForgetList(Payload, kw_only=True):
-    """Unlinked files whose objects the servers must remove: id and layout of each."""
+class ForgetList(Payload, kw_only=True, omit_defaults=True):
+    """Unlinked files whose objects the servers must remove: id and layout of each.
+
+    `folder` is the status of the folder that has lost a name, if the mount may keep it.
+    """
 
     forget: list[tuple[int, LayoutFields]]
+    folder: FileStatus | None = None
 
 
 class ListPage(Payload, kw_only=True):

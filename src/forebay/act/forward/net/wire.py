@@ -61,10 +61,10 @@ class Kind(IntEnum):
     ATTACH = 33  # file, StatusRequest -> FileStatus; ESTALE if the file no longer exists
     STAT = 34  # StatusRequest -> FileStatus; an I/O node adds the size
     TRUNCATE = 35  # file, offset: the new length of the file (client) or of the object (data server)
-    UNLINK = 36  # OnceRequest -> ForgetList from the server of the names, nothing from an I/O node
+    UNLINK = 36  # OnceRequest -> ForgetList; to clients, without the files
     READDIR = 37  # ListRequest -> ListPage
     MKDIR = 38  # MkdirRequest -> FileStatus
-    RMDIR = 39  # OnceRequest
+    RMDIR = 39  # OnceRequest -> as UNLINK
     RENAME = 40  # RenameRequest -> as UNLINK
     LAYOUT = 41  # LayoutRequest -> LayoutAnswer
     FENCE = 42  # file: the session to refuse from now on

@@ -255,8 +255,9 @@ class DataServers(Backend):
             answer.size = await self._find_size(await self._find_file(message), message.session)
         return Answer(pack(answer))
 
-    async def do_unlink(self, message: Message, _: Payload) -> None:
-        self._remove_all(await self._ask_names(message))
+    async def do_unlink(self, message: Message, _: Payload) -> Answer:
+        answer = self._remove_all(await self._ask_names(message))
+        return Answer(pack(payloads.ForgetList(forget=[], folder=answer.folder)))
 
     do_rename = do_unlink
 
@@ -383,12 +384,13 @@ class DataServers(Backend):
             for first in range(0, len(files), _MOST_AT_ONCE):
                 await self._remove_objects(files[first : first + _MOST_AT_ONCE])
 
-    def _remove_all(self, reply: Message) -> None:
+    def _remove_all(self, reply: Message) -> payloads.ForgetList:
         """Remove soon the objects of the files that the server of the names has listed, many at a time."""
-        files = unpack_as(payloads.ForgetList, reply.payload).forget
-        if files and not self._unlinked:
+        answer = unpack_as(payloads.ForgetList, reply.payload)
+        if answer.forget and not self._unlinked:
             self._start_task(self._remove_unlinked())
-        self._unlinked += files
+        self._unlinked += answer.forget
+        return answer
 
     async def _remove_unlinked(self) -> None:
         await asyncio.sleep(_A_MOMENT)
