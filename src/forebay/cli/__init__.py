@@ -37,7 +37,7 @@ from forebay.cli import (
 )
 from forebay.cli.packages import describe_missing
 from forebay.model.errors import ForebayError, UserError, why
-from forebay.show.compiling import announce_compiling
+from forebay.show.compile_notice import announce_compiling
 from forebay.studies.registry import STUDIES
 from forebay.studies.sizing import command as size
 

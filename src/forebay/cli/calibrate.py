@@ -53,8 +53,8 @@ def calibrate(
 
     The fit uses the earlier half of the runs; the later half shows how far its predictions are off.
     """
+    from forebay.profile.calibration.calibration_file import default_path, make_calibration, write_calibration
     from forebay.profile.calibration.check import check_calibration
-    from forebay.profile.calibration.stored import default_path, make_calibration, write_calibration
     from forebay.show import calibration as shown
 
     path = to or default_path()
@@ -88,7 +88,7 @@ def _name(filesystem: str | None) -> str:
 def _read_history(db: str | None, filesystem: str | None) -> tuple[Measured, str]:
     """The history's measured runs, and what to call them."""
     from forebay.cli.history import choose_filesystem, reading
-    from forebay.history.store.measured import list_measured
+    from forebay.history.store.measured_runs import list_measured
 
     with reading(db) as connection:
         only, _ = choose_filesystem(connection, filesystem)

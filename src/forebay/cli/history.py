@@ -185,7 +185,7 @@ def watch(
     """
     from forebay.act.files import write_file
     from forebay.act.metrics import format_metrics
-    from forebay.history.store.watched import newest_start
+    from forebay.history.store.run_columns import newest_start
     from forebay.profile.watch.report import watch_history
     from forebay.show.history import watch as shown
 

@@ -32,10 +32,10 @@ def show(
 
     from forebay.act.forward.net.loop import run
     from forebay.show.web import pages
-    from forebay.show.web.reading import reading
     from forebay.show.web.server import Server
+    from forebay.show.web.sources import open_source
 
-    with reading(what) as source:
+    with open_source(what) as source:
         server = Server(source, pages().files, port)
 
         async def serve(end: asyncio.Event) -> None:

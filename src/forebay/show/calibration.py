@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from forebay.model.units import format_bandwidth, plural
+from forebay.profile.calibration.calibration_file import Calibration
 from forebay.profile.calibration.check import Check, Score
 from forebay.profile.calibration.prediction import OPERATIONS
-from forebay.profile.calibration.stored import Calibration
 from forebay.show.output import Document, print_table, printable
 
 _NONE = "Gains come from a model of a typical Lustre, which is not calibrated to this machine (forebay calibrate)."

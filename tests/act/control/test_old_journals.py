@@ -18,7 +18,7 @@ from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control
 from forebay.history.store import open_store
 from forebay.history.store.journal import Entry, checkpoints_before, list_log_lines, read_after
-from forebay.show.web.reading import Journal
+from forebay.show.web.sources import Journal
 from forebay.simulate.storage.journal_replay import replay_journal
 from support.control import running
 from support.documents import read_page

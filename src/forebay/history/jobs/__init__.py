@@ -38,7 +38,7 @@ def read_jobs(source: str, options: ReadOptions | None = None) -> Jobs:
     options = options or ReadOptions()
     kind, _, database = source.partition(":")
     if kind == HISTORY and not Path(source).exists():
-        from forebay.history.jobs.recorded import jobs_of_history  # SQLAlchemy is slow to import
+        from forebay.history.jobs.past_jobs import jobs_of_history  # SQLAlchemy is slow to import
 
         jobs = jobs_of_history(database or None)
     else:

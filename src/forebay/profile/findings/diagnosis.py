@@ -9,7 +9,7 @@ from typing import Any
 
 from forebay.history.darshan.file_records import FileRecords, read_file_records
 from forebay.history.run_fields import Row
-from forebay.profile.calibration.stored import Calibration, choose_calibration, read_calibrations
+from forebay.profile.calibration.calibration_file import Calibration, choose_calibration, read_calibrations
 from forebay.profile.findings.evidence import Evidence, is_io_noticeable
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from forebay.history.store.watched import Records, WatchedRuns
+from forebay.history.store.run_columns import Records, WatchedRuns
 from forebay.profile.watch.change_point import LEAST_CHANGE, adjust
 from forebay.profile.watch.series import Floats, Ints, Series
 from forebay.profile.watch.shared_targets import MOST_PAIRS, Pairs, SharedTargets, split_target
@@ -102,8 +102,8 @@ def find_contentions(
     since: float,
     most: int = MOST_PAIRS,
 ) -> Contentions:
-    """Look at the runs with `shares` of OSTs (see `watched.read_shares`); `names` are the mount points of their file
-    systems."""
+    """Look at the runs with `shares` of OSTs (see `run_columns.read_shares`); `names` are the mount points of their
+    file systems."""
     rows = runs.rows
     shares, of = _place_shares(rows, shares, since)
     if not shares.size:

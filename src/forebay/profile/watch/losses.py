@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from forebay.history.store.watched import WatchedRuns
+from forebay.history.store.run_columns import WatchedRuns
 from forebay.profile.watch.series import Floats, Ints
 
 Unit = Literal["node hours", "process hours"]

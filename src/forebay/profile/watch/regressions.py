@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.history.store.watched import WatchedRuns
+from forebay.history.store.run_columns import WatchedRuns
 from forebay.profile.watch.change_point import (
     LEAST_AFTER,
     LEAST_BEFORE,

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from forebay.history.store import Connection
-from forebay.history.store.watched import (
+from forebay.history.store.run_columns import (
     WatchedRuns,
     name_filesystems,
     read_best_gains,

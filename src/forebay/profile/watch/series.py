@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from forebay.history.store.watched import Records
+from forebay.history.store.run_columns import Records
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

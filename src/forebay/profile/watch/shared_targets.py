@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.history.store.watched import Records
+from forebay.history.store.run_columns import Records
 from forebay.profile.watch.series import Floats, Ints
 
 MOST_PAIRS = 100_000_000

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from forebay.history.run_fields import OstSums
-from forebay.history.store.watched import Records, WatchedRuns
+from forebay.history.store.run_columns import Records, WatchedRuns
 from forebay.profile.ost_health import is_comparable, rank_osts
 from forebay.profile.watch.change_point import (
     LEAST_AFTER,
@@ -76,7 +76,7 @@ def find_slow_targets(
     runs: WatchedRuns, series: Series, slowness: Records, names: dict[int, str], since: float
 ) -> tuple[tuple[SlowTarget, ...], int]:
     """The slow OSTs, the slowest first, and how many could be compared with their own past. `slowness` is what runs say
-    of their OSTs (see `watched.read_slowness`), and `names` are the mount points of file systems."""
+    of their OSTs (see `run_columns.read_slowness`), and `names` are the mount points of file systems."""
     observed = _observe(runs.rows, slowness)
     tracks = [*_track_within_runs(observed, names), *_track_between_runs(runs, series)]
     tested = [t for t in tracks if t.logs.size >= LEAST_BEFORE + LEAST_AFTER and t.times[-1] >= since]

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.profile.calibration.prediction import Parameters
-from forebay.profile.calibration.stored import (
+from forebay.profile.calibration.calibration_file import (
     Accuracy,
     Calibration,
     choose_calibration,
@@ -15,6 +14,7 @@ from forebay.profile.calibration.stored import (
     read_calibrations,
     write_calibration,
 )
+from forebay.profile.calibration.prediction import Parameters
 from forebay.profile.findings.io_time import FileSystem
 
 ANY = Calibration(

@@ -21,8 +21,8 @@ from forebay.history.store.journal import LogLine, add_log_lines, append_entries
 from forebay.model.errors import BadInput
 from forebay.model.grant import NoSuchGrant
 from forebay.show.web import pages
-from forebay.show.web.reading import Journal, Study, entries_of_lines, reading
 from forebay.show.web.server import Server
+from forebay.show.web.sources import Journal, Study, entries_of_lines, open_source
 from support.documents import as_received, read_page
 from support.examples import examples
 from support.page_world import ANN, BEN, PageWorld
@@ -108,12 +108,12 @@ def test_a_database_its_folder_and_an_export_show_the_same(world: PageWorld, dat
     export.write_text("".join(f"{entry.line}\n" for entry in world.live.recent))
     found = []
     for what in (database, database.parent, f"sqlite:///{database}", export):
-        with reading(str(what)) as source:
+        with open_source(str(what)) as source:
             told = read_page(source, "/v1/page")
             told["reading"].pop("name")
             found.append(told)
     assert found[0] == found[1] == found[2] == found[3]
-    with reading(str(database)) as source:
+    with open_source(str(database)) as source:
         story = read_page(source, f"/v1/grants/{1:032x}/story")["story"]
     assert "the disk is slow" in [line["text"] for line in story]
 
@@ -127,7 +127,7 @@ def test_what_is_neither_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello\n")
     sqlite3.connect(tmp_path / "other.db").executescript("create table t (x)").close()
     for what, words in (("nowhere", "no such file"), ("empty", "contains neither a study"), ("text", "text:1")):
-        with pytest.raises(BadInput, match=words) as told, reading(str(tmp_path / what)):
+        with pytest.raises(BadInput, match=words) as told, open_source(str(tmp_path / what)):
             pass
         assert "\n" not in str(told.value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.model.compile_hooks import hooks
-from forebay.show.compiling import announce_compiling
+from forebay.show.compile_notice import announce_compiling
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.history.store import open_store
-from forebay.history.store.measured import list_measured
+from forebay.history.store.measured_runs import list_measured
 from forebay.history.store.runs import add_runs
 from support.history_rows import request_row, run_row
 

@@ -156,7 +156,7 @@ def title(name: str) -> str:
 
 
 @contextmanager
-def reading(what: str) -> Iterator[Source]:
+def open_source(what: str) -> Iterator[Source]:
     """The source at a path or a database's address, open during the block."""
     path = Path(what)
     if "://" not in what and not path.exists():
