@@ -474,6 +474,31 @@ def test_it_can_be_read_in_the_dark_and_on_a_narrow_screen(site: Site, name: str
         assert made.elsewhere(site.url) == []
 
 
+def test_why_a_job_waits_can_be_read_on_a_narrow_screen(site: Site) -> None:
+    now, why = time.time(), "It waits for 2 nodes (1 free) and for 50.00 GB (40.00 GB free)."
+    job = {"job": "4711_[1-100]", "user": "ann", "partition": "main", "nodes": 2, "space": 50 * 10**9}
+    ends = {"state": "RUNNING", "start": now - 60, "end_by": now + 600, "expected_end": now + 600}
+    waits = {"walltime": 600, "waited": 60, "holds": False, "start": now + 600, "because": "nodes-and-space",
+             "sentence": why, "overdue": False, "raised": 12, "kept_until": now + 60}  # fmt: skip
+    machine = {"unit": "nodes", "nodes": 4, "free_nodes": 1, "pool": "nvme", "space": 10**11, "free_space": 4 * 10**10}
+    counts = {"running": 1, "planned": 1, "others": 1, "deep": 0}
+    plan = {"at": now, "mode": "steer", "policy": "sjf-bb", "machine": machine, "running": [job | ends], "trouble": "",
+            "planned": [job | waits], "others": [job | waits | {"start": None}], "counts": counts}  # fmt: skip
+    with visitor(site.browser, viewport={"width": 360, "height": 844}) as made:
+        site.login(made, site.administrator)
+        made.page.route("**/v1/page/looks/schedule", lambda route: route.fulfill(json=plan))
+        made.page.goto(f"{site.url}/#/schedule")
+        reason = made.page.locator(".plan-why").first
+        reason.wait_for()
+        made.shot("narrow-plan")
+        box = reason.bounding_box()
+        assert why in reason.inner_text()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 360
+        assert made.page.evaluate(CLIPPED) == []
+        made.page.set_viewport_size({"width": 1360, "height": 860})
+        made.page.get_by_role("columnheader", name="why").first.wait_for()
+
+
 def test_without_a_history_a_forwarding_layer_or_a_planner_the_page_says_how_to_have_them(admin: Visitor) -> None:
     admin.page.get_by_role("link", name="Schedule", exact=True).click()
     admin.page.get_by_text("No planner is configured.").wait_for()

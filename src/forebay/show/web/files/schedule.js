@@ -6,10 +6,12 @@ import { count, duration, moment, plural, size } from "/page/format.js";
 
 const EVERY = 3000;
 const ROWS = 40; // in the drawing
-const WIDE = 900,
+const WIDEST = 950,
+  NARROWEST = 300,
   LEFT = 90,
   HIGH = 18,
   TOP = 22;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200, 525600]; // minutes between marks
 
 /** What a reader sees of a code; the sentence beside it says the rest. */
 const REASONS = {
@@ -46,8 +48,7 @@ function draw(box, view) {
     put(box, h("p", { class: "note" }, view.none));
     return;
   }
-  const machine = view.machine,
-    scrolled = box.querySelector(".scroll")?.scrollLeft ?? 0;
+  const machine = view.machine;
   put(
     box,
     view.trouble && h("p", { class: "note bad" }, view.trouble),
@@ -72,7 +73,7 @@ function draw(box, view) {
     h(
       "div",
       { class: "cards" },
-      h("section", { class: "card wide" }, h("h3", {}, "When"), h("div", { class: "scroll" }, gantt(view))),
+      h("section", { class: "card wide" }, h("h3", {}, "When"), gantt(view, box.clientWidth - 30)),
       h(
         "section",
         { class: "card wide" },
@@ -94,7 +95,6 @@ function draw(box, view) {
       ),
     ),
   );
-  box.querySelector(".scroll").scrollLeft = scrolled;
 }
 
 const left = (view, name) =>
@@ -124,21 +124,22 @@ const planned = (view) => [
   ...common(view),
   ["waits", (job) => duration(job.waited), "n hide-narrow"],
   ["starts", (job) => (job.start === null ? "–" : job.start <= view.at ? "now" : moment(job.start)), "n"],
-  ["why", why(view)],
+  ["why", why(view), "whole-narrow"],
 ];
 
-const others = (view) => [...common(view), ["waits", (job) => duration(job.waited), "n hide-narrow"], ["why", why(view)]];
+const others = (view) => [...common(view), ["waits", (job) => duration(job.waited), "n hide-narrow"], ["why", why(view), "whole-narrow"]];
 
 const running = (view) => [
   ...common(view),
   ["state", (job) => job.state.toLowerCase()],
-  ["since", (job) => moment(job.start), "n"],
+  ["since", (job) => moment(job.start), "n hide-narrow"],
   ["ends by", (job) => moment(job.end_by), "n"],
 ];
 
 /** Bars over time: what runs until when, and where the plan puts the first of those that wait. */
-function gantt(view) {
+function gantt(view, room) {
   const now = view.at,
+    wide = Math.max(NARROWEST, Math.min(WIDEST, room)),
     rows = [
       ...view.running.filter((job) => job.nodes > 0).map((job) => ({ ...job, end: job.end_by, runs: true })),
       ...view.planned.filter((job) => job.start !== null).map((job) => ({ ...job, end: job.start + job.walltime })),
@@ -147,32 +148,34 @@ function gantt(view) {
   const last = Math.max(...rows.map((job) => Math.max(job.start, now))),
     shortest = Math.min(...rows.map((job) => job.end - Math.max(job.start, now)));
   const end = Math.max(last + Math.max(shortest, (last - now) * 0.15), now + 60);
-  const x = (at) => LEFT + ((WIDE - LEFT - 8) * (Math.min(Math.max(at, now), end) - now)) / (end - now);
+  const x = (at) => LEFT + ((wide - LEFT - 8) * (Math.min(Math.max(at, now), end) - now)) / (end - now);
   const high = TOP + rows.length * HIGH + 4;
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => now + (end - now) * part);
+  const most = (wide - LEFT) / 100,
+    step = 60 * (STEPS.find((minutes) => (end - now) / 60 / minutes <= most) ?? STEPS.at(-1));
+  const marks = Array.from({ length: Math.floor((end - now) / step) + 1 }, (_, n) => now + n * step);
   return s(
     "svg",
-    { class: "chart plan-chart", viewBox: `0 0 ${WIDE} ${high}`, role: "img", "aria-label": "Jobs over time, from now on" },
+    { class: "chart plan-chart", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "Jobs over time, from now on" },
     marks.map((at, n) => [
       s("line", { class: "grid", x1: x(at), x2: x(at), y1: TOP - 4, y2: high }),
       s(
         "text",
-        { x: x(at), y: 12, "text-anchor": n === 0 ? "start" : n === marks.length - 1 ? "end" : "middle" },
+        { x: x(at), y: 12, "text-anchor": n === 0 ? "start" : x(at) > wide - 40 ? "end" : "middle" },
         n === 0 ? "now" : `+${duration(at - now)}`,
       ),
     ]),
     rows.map((job, row) => {
       const y = TOP + row * HIGH,
         from = x(job.start),
-        wide = Math.max(x(job.end) - from, 2);
+        length = Math.max(x(job.end) - from, 2);
       const text = `${plural(job.nodes, view.machine.unit.replace(/s$/, ""))}${job.space ? `, ${size(job.space)}` : ""}`;
       return s(
         "g",
         {},
         s("title", {}, `${job.job}, ${job.user}: ${text}${job.sentence ? `. ${job.sentence}` : ""}`),
         s("text", { x: LEFT - 6, y: y + 13, "text-anchor": "end" }, job.job.slice(0, 12)),
-        s("rect", { class: job.runs ? "runs" : "waits", x: from, y: y + 3, width: wide, height: HIGH - 6, rx: 2 }),
-        wide > 150 && s("text", { class: "inside", x: from + 6, y: y + 13 }, text),
+        s("rect", { class: job.runs ? "runs" : "waits", x: from, y: y + 3, width: length, height: HIGH - 6, rx: 2 }),
+        length > 150 && s("text", { class: "inside", x: from + 6, y: y + 13 }, text),
       );
     }),
   );
