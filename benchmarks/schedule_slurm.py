@@ -1,9 +1,10 @@
 """Two Slurms on this machine get the same jobs with burst buffers at the same time: one alone, one steered.
 
-    python benchmarks/schedule_slurm.py [--jobs 100] [--policy sjf-bb] [--kills 3]
+    python benchmarks/schedule_slurm.py [--jobs 100] [--policy sjf-bb] [--kills 3] [--stretch 1]
 
 Needs root and Slurm; says so where it can't run. Goals: steering makes the mean waiting time at least 15 % shorter,
-jobs start in the order of the plan, and a planner that is killed leaves no job held. Takes about four minutes.
+jobs start in the order of the plan, and a planner that is killed leaves no job held. Takes about four minutes, and
+`--stretch` times as long if jobs come and run that much slower, while plans are made once a second as before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bench import verdict
 GOAL = 0.85
 """The largest mean waiting time with steering, in that of Slurm alone."""
 NODES, SPACE = 4, 100  # GB
-LONGEST = 600.0  # seconds until all jobs must have ended
+LONGEST = 600.0  # seconds until all jobs must have ended, times the stretch
 LEASE = 15
 _HOOKS = """
 function slurm_bb_job_process(...) return slurm.SUCCESS end
@@ -65,7 +66,7 @@ class Outcome:
     scheduling_seconds: float
 
 
-def draw_wishes(count: int, seed: int) -> list[Wish]:
+def draw_wishes(count: int, seed: int, stretch: float = 1.0) -> list[Wish]:
     """Jobs that come faster than they can run; space is as scarce as nodes. Time limits are one to three times long."""
     rng = random.Random(seed)
     wishes, at = [], 0.0
@@ -74,7 +75,8 @@ def draw_wishes(count: int, seed: int) -> list[Wish]:
         seconds = min(12.0, max(0.5, rng.lognormvariate(0.7, 0.8)))
         gigabytes = rng.choice((0, 5, 10, 15, 20, 30, 40, 60, 80))
         minutes = max(1, round(seconds * rng.uniform(1, 3)))
-        wishes.append(Wish(at, rng.choice((1, 1, 1, 2, 2, 3)), gigabytes, round(seconds, 1), minutes))
+        nodes = rng.choice((1, 1, 1, 2, 2, 3))
+        wishes.append(Wish(stretch * at, nodes, gigabytes, round(stretch * seconds, 1), minutes))
     return wishes
 
 
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--most", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stretch", type=float, default=1.0)
     options = parser.parse_args()
     with ExitStack() as stack:
         try:
@@ -96,7 +99,8 @@ def main() -> None:
             return
         config = write_config(steered, options.policy, options.most)
         with running_planner(steered, config):
-            first, second = run_both(alone, steered, draw_wishes(options.jobs, options.seed))
+            wishes = draw_wishes(options.jobs, options.seed, options.stretch)
+            first, second = run_both(alone, steered, wishes, LONGEST * options.stretch)
         report(first, second, steered.folder / "schedule" / "record.jsonl")
         if options.kills:
             report_kills(steered, config, draw_wishes(options.jobs // 3, options.seed + 1), options.kills)
@@ -131,7 +135,7 @@ def running_planner(slurm: Any, config: Path) -> Iterator[subprocess.Popen[str]]
         process.stdout.close()
 
 
-def run_both(alone: Any, steered: Any, wishes: Sequence[Wish]) -> tuple[Outcome, Outcome]:
+def run_both(alone: Any, steered: Any, wishes: Sequence[Wish], longest: float) -> tuple[Outcome, Outcome]:
     for slurm in (alone, steered):
         slurm.run("sdiag", "--reset")
     begin = time.monotonic()
@@ -139,7 +143,7 @@ def run_both(alone: Any, steered: Any, wishes: Sequence[Wish]) -> tuple[Outcome,
         time.sleep(max(0.0, begin + wish.at - time.monotonic()))
         for slurm in (alone, steered):
             submit(slurm, wish)
-    deadline = begin + LONGEST
+    deadline = begin + longest
     for slurm in (alone, steered):
         wait_for_end(slurm, deadline)
     return measure(alone), measure(steered)
