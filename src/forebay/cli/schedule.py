@@ -75,7 +75,9 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
 
 
 def _cells(planned: PlannedJob, now: float) -> tuple[object, ...]:
+    from forebay.act.slurm.planner.explanations import round_time
+
     job, start = planned.job, planned.start
-    starts = format_duration(round(start - now)) if math.isfinite(start) else "-"
-    waits = format_duration(round(now - job.submit))
+    starts = format_duration(round_time(start - now)) if math.isfinite(start) else "-"
+    waits = format_duration(round_time(now - job.submit))
     return job.name, job.user, planned.amount, format_size(planned.space), waits, starts, planned.sentence

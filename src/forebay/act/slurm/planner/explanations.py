@@ -73,10 +73,19 @@ def _explain(
     return Because.BEHIND, f"It would fit now, but would delay {first}, which the plan starts earlier."
 
 
+def round_time(seconds: float) -> int:
+    """Round to seconds, and to minutes from three minutes on.
+
+    >>> round_time(170.4), round_time(356.0)
+    (170, 360)
+    """
+    return round(seconds) if seconds < 180 else 60 * round(seconds / 60)
+
+
 def _describe_start(start: float, now: float, running: Sequence[RunningJob]) -> str:
     if math.isinf(start):
         return " It has no planned start yet."
-    seconds = round(start - now) if start - now < 600 else 60 * round((start - now) / 60)
+    seconds = round_time(start - now)
     enders = [holder.job.name for holder in running if abs(holder.end_by - start) < 1.0]
     if not enders:
         return f" It starts in {format_duration(seconds)} at the latest, by the jobs that wait now."

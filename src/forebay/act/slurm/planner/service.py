@@ -197,8 +197,8 @@ _COMPLAINTS = Metric(f"{_NAME}_complaints", "Changes to jobs that Slurm refused.
 _LAST = Metric(f"{_NAME}_last_plan_time_seconds", "When the last plan was made, in seconds since 1970.")
 _SECONDS = Metric(f"{_NAME}_cycle_seconds", "How long the last plan took, with Slurm's commands.")
 _STEERS = Metric(f"{_NAME}_steers", "1 if the planner steers Slurm, 0 in shadow mode.")
-_KEPT = Metric(f"{_NAME}_kept_jobs", "Jobs that are kept back.")
-_RAISED = Metric(f"{_NAME}_raised_jobs", "Jobs with a raised priority.")
+_KEPT = Metric(f"{_NAME}_kept_jobs", "Jobs that are kept back; in shadow mode, that would be.")
+_RAISED = Metric(f"{_NAME}_raised_jobs", "Jobs with a raised priority; in shadow mode, that would have one.")
 _LONGEST = Metric(f"{_NAME}_longest_wait_seconds", "How long the planned job that was submitted first has waited.")
 _WAITING = Metric(f"{_NAME}_waiting_jobs", "Waiting jobs by the reason in the plan.", ("because",))
 _DEEP = Metric(f"{_NAME}_deep_jobs", "Waiting jobs beyond the planned ones, because of schedule.depth.")
@@ -220,5 +220,5 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 def describe_plan(plan: Plan) -> str:
     """Summarise the plan in one line."""
     due = sum(planned.start <= plan.at for planned in plan.planned)
-    others = len(plan.others) + len(plan.deep)
-    return f"{plural(len(plan.planned), 'job')} planned, {due} start now, {others:,} others wait"
+    left = len(plan.others) + len(plan.deep)
+    return f"{plural(len(plan.planned), 'job')} planned, {due:,} of them to start now; {left:,} left to Slurm"
