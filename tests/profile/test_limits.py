@@ -6,7 +6,7 @@ import pytest
 
 from forebay.history.darshan.file_records import read_file_records
 from forebay.profile.findings.evidence import Evidence
-from forebay.profile.findings.limits import Limits
+from forebay.profile.findings.io_time import Limits
 from forebay.profile.findings.rules import find_problems
 from forebay.profile.findings.together import predict_together
 from support.labelled_logs import KIB, MIB, Program, own, shared_turns, striped

@@ -8,8 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, count_waits, data_time, ideal_time
-from forebay.profile.findings.limits import Limits
+from forebay.profile.findings.io_time import (
+    DEFAULT,
+    FileSystem,
+    Floats,
+    Ints,
+    Limits,
+    count_waits,
+    data_time,
+    ideal_time,
+)
 from forebay.profile.findings.targets import Targets, read_targets
 
 Bools = NDArray[np.bool_]

@@ -3,7 +3,7 @@
 A process waits for a server once for each request that its client cannot combine with others: requests that continue
 where the last one ended travel together, up to `rpc` bytes at a time, unless other processes write the same file.
 Every request costs a `call`, and bytes flow at `bandwidth`. The run takes as long as its busiest process, unless
-something that processes share takes longer (`limits.py`). A finding's gain is the ratio of two such times.
+something that processes share takes longer (`Limits`). A finding's gain is the ratio of two such times.
 """
 
 from dataclasses import dataclass
@@ -48,6 +48,25 @@ class FileSystem:
 
 
 DEFAULT = FileSystem()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What limits a run's I/O: the seconds that it would take if nothing but one of these took time. The longest of
+    them counts."""
+
+    process: float
+    """The process with most to do, one request after the other."""
+    total: float
+    """All bytes through what the file system gives one run."""
+    ost: float = 0.0
+    """The bytes and the requests of the busiest OST; 0 if the log does not say where files are."""
+    lock: float = 0.0
+    """The turns that processes take in the stripes of a file, while its OSTs wait; 0 likewise."""
+
+    @property
+    def longest(self) -> float:
+        return max(self.process, self.total, self.ost + self.lock, 1e-9)
 
 
 def data_time(uses: Uses, shared: NDArray[np.bool_], fs: FileSystem = DEFAULT) -> Floats:
