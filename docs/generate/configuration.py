@@ -13,7 +13,7 @@ from sphinx.pycode import ModuleAnalyzer
 from forebay.act.control.agent import settings as agent_settings
 from forebay.act.control.service import settings
 from forebay.act.filesystems import settings as filesystem
-from forebay.act.forward import layer_file
+from forebay.act.forward import layer_settings
 from forebay.act.slurm.jobs import settings as jobs_file
 from forebay.act.slurm.planner import settings as planner_settings
 from forebay.decide.grants import rules
@@ -102,7 +102,7 @@ FILES = (
     File(
         "forward.toml",
         "A forwarding layer: `forebay forward up FILE`. Example: [examples/forward.toml](../../examples/forward.toml).",
-        layer_file._File,
+        layer_settings._File,
     ),
     File(
         "forebay.toml",

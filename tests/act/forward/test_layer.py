@@ -13,7 +13,7 @@ import pytest
 from forebay.act.command import Child
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.layer import prepare
-from forebay.act.forward.layer_file import LayerFile, read_layer
+from forebay.act.forward.layer_settings import LayerFile, read_layer
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import UserError
 

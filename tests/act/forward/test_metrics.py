@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forebay.act.forward.layer_file import read_layer
+from forebay.act.forward.layer_settings import read_layer
 from forebay.act.forward.net.wire import Kind
 from forebay.act.metrics import Metric
 from generate.metrics import PARTS

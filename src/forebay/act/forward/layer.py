@@ -9,7 +9,7 @@ from time import monotonic
 
 from forebay.act.command import Child
 from forebay.act.forward.daemon import background
-from forebay.act.forward.layer_file import LayerFile, Part
+from forebay.act.forward.layer_settings import LayerFile, Part
 from forebay.act.forward.net.key import write_key
 from forebay.model.errors import BadInput, UserError, why
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.errors import ErrorCode
 from forebay.act.forward.layer import Layer
-from forebay.act.forward.layer_file import LayerFile, Part, build_arguments
+from forebay.act.forward.layer_settings import LayerFile, Part, build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.loop import run
 from forebay.act.volumes.shared_mount import KEY, MountRecord, SharedMount

@@ -215,7 +215,7 @@ def up(
     json: Json = False,
 ) -> None:
     """Run a whole layer on this machine. Ctrl-C ends it."""
-    from forebay.act.forward.layer_file import read_layer
+    from forebay.act.forward.layer_settings import read_layer
 
     settings = read_layer(file)
     nodes = [str(address) for ion in settings.ions for address in ion.addresses]

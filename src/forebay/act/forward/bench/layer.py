@@ -12,7 +12,7 @@ from forebay.act.command import Child
 from forebay.act.forward.bench.client_processes import LayerAccess
 from forebay.act.forward.council.parameters import DEFAULT_WINDOWS
 from forebay.act.forward.layer import CantStart
-from forebay.act.forward.layer_file import build_arguments
+from forebay.act.forward.layer_settings import build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
