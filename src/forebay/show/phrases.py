@@ -116,7 +116,7 @@ def mount_name(filesystem: str) -> str:
     return printable(filesystem) or UNKNOWN
 
 
-def name_filesystems(shown: Iterable[Sequence[Any]]) -> str:
+def name_filesystems(shown: Sequence[tuple[str, int, int]]) -> str:
     """The file systems of the runs in a table or figure; "" if none is known.
 
     >>> name_filesystems([("/home", 1, 1), ("/work", 1, 1)])

@@ -114,9 +114,9 @@ def find_contentions(
     used = np.bincount(of, minlength=rows.size)
     shared, tested, parts = np.zeros(rows.size, dtype=bool), 0.0, []
     for pairs in table.pairs():
-        shared[pairs.one] = shared[pairs.other] = True
+        shared[pairs.first] = shared[pairs.second] = True
         tested += _count_tests(rows, pairs, has, used)
-        parts.append(_select(pairs, slow[pairs.one] | slow[pairs.other]))
+        parts.append(_select(pairs, slow[pairs.first] | slow[pairs.second]))
     number, sharing = int(np.ceil(tested)), int(shared.sum())
     shared &= rows["start_time"] >= since
     alone = np.sort(series.excess[has & ~shared & ~_used_slow(rows, of, shares, names, slow_targets)])
@@ -162,10 +162,10 @@ def _select(pairs: Pairs, mask: Bools) -> Pairs:
     return Pairs(*(getattr(pairs, name)[mask] for name in Pairs.__slots__))
 
 
-def _overlap(rows: Records, one: Ints, other: Ints) -> Floats:
+def _overlap(rows: Records, first: Ints, second: Ints) -> Floats:
     start: Floats = rows["start_time"]
     end: Floats = rows["end_time"]
-    return np.minimum(end[one], end[other]) - np.maximum(start[one], start[other])
+    return np.minimum(end[first], end[second]) - np.maximum(start[first], start[second])
 
 
 def _fits(rows: Records, run: Ints, overlap: Floats) -> Bools:
@@ -178,16 +178,18 @@ def _fits(rows: Records, run: Ints, overlap: Floats) -> Bools:
 def _count_tests(rows: Records, pairs: Pairs, has: Bools, used: Ints) -> float:
     """The number of pairs that could be reported. A pair comes once for each OST that it shares, which are at least
     `LEAST_PART` of those of one run."""
-    overlap = _overlap(rows, pairs.one, pairs.other)
-    can = (has[pairs.one] & _fits(rows, pairs.one, overlap)) | (has[pairs.other] & _fits(rows, pairs.other, overlap))
-    fewest = np.minimum(used[pairs.one], used[pairs.other])[can]
+    overlap = _overlap(rows, pairs.first, pairs.second)
+    can = (has[pairs.first] & _fits(rows, pairs.first, overlap)) | (
+        has[pairs.second] & _fits(rows, pairs.second, overlap)
+    )
+    fewest = np.minimum(used[pairs.first], used[pairs.second])[can]
     return float(np.minimum(1 / (LEAST_PART * fewest), 1).sum())
 
 
 def _merge(parts: list[Pairs]) -> Pairs:
     """All parts, ordered by pair."""
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Pairs.__slots__}
-    order = np.lexsort((columns["target"], columns["other"], columns["one"]))
+    order = np.lexsort((columns["target"], columns["second"], columns["first"]))
     return Pairs(*(column[order] for column in columns.values()))
 
 
@@ -196,31 +198,31 @@ def _judge(
     names: dict[int, str],
 ) -> list[Contention]:  # fmt: skip
     """The pairs that chance does not explain, the surest first."""
-    if not pairs.one.size:
+    if not pairs.first.size:
         return []
     rows = runs.rows
-    first = np.flatnonzero(np.append(True, (np.diff(pairs.one) != 0) | (np.diff(pairs.other) != 0)))
-    runs_of_one, runs_of_other = pairs.one[first], pairs.other[first]
-    moved = np.add.reduceat(pairs.bytes_of_one, first), np.add.reduceat(pairs.bytes_of_other, first)
-    overlap = _overlap(rows, runs_of_one, runs_of_other)
+    first = np.flatnonzero(np.append(True, (np.diff(pairs.first) != 0) | (np.diff(pairs.second) != 0)))
+    first_runs, second_runs = pairs.first[first], pairs.second[first]
+    moved = np.add.reduceat(pairs.bytes_of_first, first), np.add.reduceat(pairs.bytes_of_second, first)
+    overlap = _overlap(rows, first_runs, second_runs)
     slow = [
         usual.slow[run]
         & _fits(rows, run, overlap)
         & (run_bytes >= LEAST_PART * totals[run])
         & (other_bytes >= LEAST_TRAFFIC * run_bytes)
-        for run, run_bytes, other_bytes in ((runs_of_one, *moved), (runs_of_other, *moved[::-1]))
+        for run, run_bytes, other_bytes in ((first_runs, *moved), (second_runs, *moved[::-1]))
     ]
-    product = usual.chance[runs_of_one] * usual.chance[runs_of_other]
-    single = 2 * np.where(slow[0], usual.chance[runs_of_one], usual.chance[runs_of_other])
+    product = usual.chance[first_runs] * usual.chance[second_runs]
+    single = 2 * np.where(slow[0], usual.chance[first_runs], usual.chance[second_runs])
     raw = np.where(slow[0] & slow[1], product * (1 - np.log(product)), np.minimum(single, 1.0))
     able = np.flatnonzero(slow[0] | slow[1])
     adjusted = adjust(raw[able], tested)
     sure = adjusted <= MOST_CHANCE
     contentions = []
-    ends = np.append(first[1:], pairs.one.size)
+    ends = np.append(first[1:], pairs.first.size)
     for number, chance in sorted(zip(able[sure].tolist(), adjusted[sure].tolist(), strict=True), key=lambda p: p[1]):
         places = [split_target(target) for target in pairs.target[first[number] : ends[number]].tolist()]
-        both = [_describe(runs, series, int(run[number])) for run in (runs_of_one, runs_of_other)]
+        both = [_describe(runs, series, int(run[number])) for run in (first_runs, second_runs)]
         both.sort(key=lambda run: -(run.slowdown or 0.0))
         contentions.append(
             Contention(
@@ -229,9 +231,7 @@ def _judge(
                 both_slow=bool(slow[0][number] and slow[1][number]),
                 filesystem=names.get(places[0][0], ""),
                 osts=tuple(sorted(ost for _, ost in places)),
-                start_time=float(
-                    max(rows["start_time"][runs_of_one[number]], rows["start_time"][runs_of_other[number]])
-                ),
+                start_time=float(max(rows["start_time"][first_runs[number]], rows["start_time"][second_runs[number]])),
                 overlap_seconds=float(overlap[number]),
                 chance=chance,
             )

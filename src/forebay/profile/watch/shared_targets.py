@@ -18,11 +18,11 @@ _OST_BITS = 16
 class Pairs:
     """Two runs on one target in each row: indices of runs, and the bytes that each moved there."""
 
-    one: Ints
-    other: Ints
+    first: Ints
+    second: Ints
     target: Ints
-    bytes_of_one: Ints
-    bytes_of_other: Ints
+    bytes_of_first: Ints
+    bytes_of_second: Ints
 
 
 class SharedTargets:
@@ -58,9 +58,9 @@ class SharedTargets:
             before = int(done[first - 1]) if first else 0
             last = max(int(np.searchsorted(done, before + _AT_ONCE)), first + 1)
             counts = self._counts[first:last]
-            one = np.repeat(np.arange(first, first + counts.size), counts)
-            other = one + 1 + np.arange(one.size) - np.repeat(np.cumsum(counts) - counts, counts)
-            yield Pairs(self.runs[one], self.runs[other], self.targets[one], self._bytes[one], self._bytes[other])
+            early = np.repeat(np.arange(first, first + counts.size), counts)
+            late = early + 1 + np.arange(early.size) - np.repeat(np.cumsum(counts) - counts, counts)
+            yield Pairs(self.runs[early], self.runs[late], self.targets[early], self._bytes[early], self._bytes[late])
             first = last
 
 
