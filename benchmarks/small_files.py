@@ -6,6 +6,9 @@ Goals: with one client, at least half the passthrough's rate in each of the four
 at least twice the rate of one server, where cores allow. The passthrough is a file system of mfusepy (an outside
 binding of libfuse) over a folder on the same disk as the servers' folders. Beside them: the same work from a second
 mount, which has nothing cached, and which must see all that the first one has done.
+
+Rates depend on whatever else runs on the machine. So each table also has the processor time that the layer's processes
+need for an operation, which depends on that less. Where each process has a core, the busiest one limits the rate.
 """
 
 # ruff: noqa: PTH102, PTH106, PTH108, PTH116, PTH208
@@ -31,9 +34,52 @@ from forward_speed import Layer
 PHASES = ("create", "stat", "read", "remove")
 GOAL = 0.5
 SPREAD = 2.0
+SETTLE = 0.5
 PROCESSES = 8
 Rates = dict[str, list[float]]
 """Operations a second of each phase, one for each round."""
+Processes = dict[str, list[int]]
+"""The numbers of processes, by what they are."""
+
+
+class Costs:
+    """Processor time that processes need for an operation, by phase: medians of rounds, in microseconds."""
+
+    def __init__(self, processes: Processes) -> None:
+        self.processes = processes
+        self._samples: dict[str, list[dict[int, float]]] = {phase: [] for phase in PHASES}
+
+    def measure(self, phase: str, work: Callable[[], float], operations: int) -> float:
+        """Do some work, and return its rate."""
+        numbers = [number for each in self.processes.values() for number in each]
+        before = {number: processor_time(number) for number in numbers}
+        found = work()
+        time.sleep(SETTLE)  # what follows an operation belongs to it: reports of closed files, removed objects
+        used = {number: (processor_time(number) - before[number]) / operations for number in numbers}
+        self._samples[phase].append(used)
+        return found
+
+    def of_each(self, phase: str) -> dict[str, list[float]]:
+        """For each kind of process, the median of each."""
+        samples = self._samples[phase]
+        return {
+            name: [statistics.median(sample[number] for sample in samples) for number in numbers]
+            for name, numbers in self.processes.items()
+        }
+
+    def describe(self, phase: str) -> str:
+        each = self.of_each(phase)
+        shown = ", ".join(f"{name} {sum(costs):.0f}" for name, costs in each.items())
+        busiest = max(cost for costs in each.values() for cost in costs)
+        return f"{shown}; the busiest process {busiest:.0f} us, at most {1e6 / max(busiest, 1.0):.0f}/s"
+
+
+def processor_time(process: int) -> float:
+    """Microseconds that all threads of a process have run."""
+    total = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e3
 
 
 def main() -> int:
@@ -159,14 +205,16 @@ def compare_with_passthrough(files: int, rounds: int, data: bytes) -> None:
     other: Rates = {"stat": [], "read": [], "list": []}
     with tempfile.TemporaryDirectory(prefix="forebay-") as place:
         folder = Path(place)
-        with layer(folder / "layer", 4) as points, passthrough(folder) as peer:
+        with layer(folder / "layer", 4) as (points, processes), passthrough(folder) as (peer, number_of_peer):
+            costs = {"layer": Costs(processes), "passthrough": Costs({"passthrough": [number_of_peer]})}
             for number in range(rounds):
                 for name, point in (("layer", points[0]), ("passthrough", peer)):
                     work = begin(point, f"round{number}", files, data)
                     for phase in PHASES:
                         if phase == "remove" and name == "layer":
                             look_from(points[1], work, other)
-                        rates[name][phase].append(rate(getattr(work, phase), files))
+                        found = costs[name].measure(phase, lambda: rate(getattr(work, phase), files), files)  # noqa: B023
+                        rates[name][phase].append(found)
                     os.rmdir(work.folder)
     print(f"one client, {files} files of {len(data)} bytes, four servers; medians of {rounds} rounds in turns")
     print(f"{'':10} {'layer':>10} {'passthrough':>12}   ratio   goal")
@@ -175,8 +223,11 @@ def compare_with_passthrough(files: int, rounds: int, data: bytes) -> None:
         ratio = statistics.median(a / b for a, b in zip(mine, peers, strict=True))
         values = f"{statistics.median(mine):10.0f} {statistics.median(peers):12.0f}"
         print(f"{phase:10} {values}/s {ratio:6.2f}   {GOAL} {verdict(ratio >= GOAL)}")
-    for phase, found in other.items():
-        print(f"{phase:10} {statistics.median(found):10.0f}/s from a second mount, which has cached nothing")
+    for phase, seen in other.items():
+        print(f"{phase:10} {statistics.median(seen):10.0f}/s from a second mount, which has cached nothing")
+    print("processor time of an operation in us, all processes of a kind together")
+    for phase in PHASES:
+        print(f"{phase:10} {'; '.join(each.describe(phase) for each in costs.values())}")
 
 
 def look_from(point: Path, work: SmallFiles, rates: Rates) -> None:
@@ -193,14 +244,21 @@ def compare_servers(files: int, rounds: int, data: bytes) -> None:
     names = count()
     with tempfile.TemporaryDirectory(prefix="forebay-") as place:
         folder = Path(place)
-        with layer(folder / "one", 1) as one, layer(folder / "four", 4) as four:
+        with layer(folder / "one", 1) as (one, of_one), layer(folder / "four", 4) as (four, of_four):
+            costs = {1: Costs(of_one), 4: Costs(of_four)}
             for _ in range(rounds):
                 for servers, points in ((1, one), (4, four)):
                     works = [
                         begin(points[i % len(points)], f"work{next(names)}", files, data) for i in range(PROCESSES)
                     ]
+                    operations = files * PROCESSES
                     for phase in PHASES:
-                        rates[servers][phase].append(rate(lambda: run_all(works, phase), files * PROCESSES))  # noqa: B023
+                        found = costs[servers].measure(
+                            phase,
+                            lambda: rate(lambda: run_all(works, phase), operations),  # noqa: B023
+                            operations,
+                        )
+                        rates[servers][phase].append(found)
     cores = len(os.sched_getaffinity(0))
     print(f"{PROCESSES} processes, {files} files of {len(data)} bytes each; {cores} cores for everything")
     for phase in PHASES:
@@ -209,6 +267,10 @@ def compare_servers(files: int, rounds: int, data: bytes) -> None:
         values = f"one server {statistics.median(single):7.0f}/s, four {statistics.median(several):7.0f}/s"
         allowed = f"goal {SPREAD}" if cores > PROCESSES else f"goal {SPREAD} needs more cores than {PROCESSES}"
         print(f"{phase:10} {values}, ratio {ratio:5.2f} ({allowed})")
+    print("processor time of an operation in us, all processes of a kind together")
+    for servers, cost in costs.items():
+        for phase in PHASES:
+            print(f"{servers} {phase:8} {cost.describe(phase)}")
 
 
 def run_all(works: list[SmallFiles], phase: str) -> None:
@@ -228,21 +290,23 @@ def begin(point: Path, name: str, files: int, data: bytes) -> SmallFiles:
 
 
 @contextmanager
-def layer(folder: Path, servers: int) -> Iterator[list[Path]]:
+def layer(folder: Path, servers: int) -> Iterator[tuple[list[Path], Processes]]:
     """A layer with one I/O node, and two mounts of it."""
     folder.mkdir()
     parts = Layer(folder)
     parts.servers = parts.servers[:servers]
     points = [folder / "mount0", folder / "mount1"]
     try:
+        processes: Processes = {"mounts": [], "I/O node": [], "servers": []}
         for i, address in enumerate(parts.servers):
-            place = f"{folder}/data{i}"
-            parts.forebay("server", "--folder", place, "--listen", address, "--index", str(i), "--of", str(servers))
-        address, _ = parts.node()
+            words = ("--folder", f"{folder}/data{i}", "--listen", address, "--index", str(i), "--of", str(servers))
+            processes["servers"].append(parts.forebay("server", *words).pid)
+        address, node = parts.node()
+        processes["I/O node"].append(node.pid)
         for point in points:
             point.mkdir()
-            parts.forebay("mount", str(point), "--nodes", address)
-        yield points
+            processes["mounts"].append(parts.forebay("mount", str(point), "--nodes", address).pid)
+        yield points, processes
     finally:
         for point in points:
             subprocess.run(["fusermount3", "-u", "-q", str(point)], check=False)
@@ -250,7 +314,7 @@ def layer(folder: Path, servers: int) -> Iterator[list[Path]]:
 
 
 @contextmanager
-def passthrough(folder: Path) -> Iterator[Path]:
+def passthrough(folder: Path) -> Iterator[tuple[Path, int]]:
     root, point = folder / "plain", folder / "passthrough"
     root.mkdir()
     point.mkdir()
@@ -259,7 +323,7 @@ def passthrough(folder: Path) -> Iterator[Path]:
             deadline = time.monotonic() + 30
             while not point.is_mount() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            yield point
+            yield point, process.pid
         finally:
             subprocess.run(["fusermount3", "-u", "-q", str(point)], check=False)
             process.wait(30)

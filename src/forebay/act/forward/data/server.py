@@ -87,7 +87,7 @@ class Server:
         self._grace, self._graced = settings.grace, monotonic() + settings.grace
         self._holders: dict[Connection, str] = {}
         self._numbers = count()
-        self._removed: set[int] = set()  # files whose objects are gone, and that the names do not know to be gone
+        self._removed: set[int] = set()  # files without a name whose only objects are to be removed
         self._waiting: set[Connection] = set()
         facts = {"index": settings.index, "servers": settings.servers}
         me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
@@ -197,17 +197,12 @@ class Server:
         self._checkpoints.begin_if_due()
 
     def _remove_own(self, answer: Payload | None) -> Payload | None:
-        """Remove the objects of files that have only one, on this server; I/O nodes hear of the others."""
+        """Remove files soon that have only one object, on this server; I/O nodes hear of the others."""
         if not isinstance(answer, ForgetList) or not answer.forget:
             return answer
-        own = []
-        for file, fields in answer.forget:
-            if self._has_all_of(fields):
-                with suppress(OSError):  # then I/O nodes ask again until it succeeds
-                    self._objects.forget(file)
-                    own.append(file)
+        own = [file for file, fields in answer.forget if self._has_all_of(fields)]
         if own and not self._removed:
-            self._loop.call_later(_A_MOMENT, self._forget_removed)
+            self._loop.call_later(_A_MOMENT, self._remove_objects)
         self._removed.update(own)
         others = [each for each in answer.forget if each[0] not in self._removed]
         return ForgetList(forget=others, folder=answer.folder)
@@ -216,11 +211,18 @@ class Server:
         count, _, start = objects
         return count == 1 and start % self._servers == self._index
 
-    def _forget_removed(self) -> None:
+    def _remove_objects(self) -> None:
+        """What fails stays in the list of pending files, which an I/O node asks for from time to time."""
         removed, self._removed = self._removed, set()
-        if self._names is not None and not self._closed:
-            with suppress(OSError):  # else they are in the list of pending ones
-                self._names.forget(*removed)
+        if self._names is None or self._closed:
+            return
+        gone = []
+        for file in removed:
+            with suppress(OSError):
+                self._objects.forget(file)
+                gone.append(file)
+        with suppress(OSError):
+            self._names.forget(*gone)
 
     def _repeat(self, connection: Connection, message: Message) -> None:
         if not connection.closed:
