@@ -134,12 +134,43 @@ def _reason(error: Any) -> str:
     reasons = {"missing": "is missing", "extra_forbidden": "is not a key of this table"}
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])  # our own message, which includes the value
-    reason = f"{error['msg'][0].lower()}{error['msg'][1:]}, not {error['input']!r}"
+    reason = f"{describe_requirement(error)}, not {error['input']!r}"
     if error["type"] == "literal_error":
         names = re.findall(r"'([^']*)'", error["ctx"]["expected"])
         near = nearest_name(str(error["input"]), names)
         return f"{reason}; did you mean {near!r}?" if near else reason
     return reasons.get(error["type"], reason)
+
+
+def describe_requirement(error: Any) -> str:
+    """What pydantic wants of a value, in the words of the other messages.
+
+    >>> describe_requirement({"type": "greater_than_equal", "msg": "Input should be greater than or equal to 1"})
+    'must be at least 1'
+    """
+    if error["type"] in _REQUIREMENTS:
+        return _REQUIREMENTS[error["type"]]
+    text = f"{error['msg'][0].lower()}{error['msg'][1:]}"
+    for pydantic, ours in _WORDING:
+        text = text.replace(pydantic, ours)
+    return text
+
+
+_REQUIREMENTS = {
+    "string_type": "must be text",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "list_type": "must be a list",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+}
+_WORDING = (
+    ("input should be", "must be"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+)
 
 
 def locate_errors(where: str, make: Callable[[], T]) -> T:

@@ -424,7 +424,7 @@ def test_a_trace_that_is_wrong(forebay: Forebay, folder: Path, jobs: str, said: 
         (["--split", "200"], "storage.split: needs a unit, like '200 GB', not '200'"),
         (["--split", "0.5 GB", "--as", "storalloc"], "s.toml: storage.split: must be positive and whole GB"),
         (["--split", "yes"], "storage.split: 'yes' is not a number with a unit"),
-        (["--as", "exact"], "s.toml: storage.as: input should be 'correct' or 'storalloc', not 'exact'"),
+        (["--as", "exact"], "s.toml: storage.as: must be 'correct' or 'storalloc', not 'exact'"),
         (["--as", "storalloc", "--feedback"], "storage.feedback: needs as = 'correct'"),
         (["--as", "storalloc", "--policy", "optimal"], "policy 'optimal': requires --as correct"),
         (["--swf-volume", "much"], "storage.swf_volume: must be 'memory', or a size per processor"),

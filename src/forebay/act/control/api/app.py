@@ -17,7 +17,7 @@ from forebay.act.control.api.limits import Calls, Seat
 from forebay.act.control.api.routing import Answer, identify_caller, service_of
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import Limits
-from forebay.history.toml import ValidationError
+from forebay.history.toml import ValidationError, describe_requirement
 from forebay.model.errors import ForebayError
 from forebay.model.units import format_size
 
@@ -70,7 +70,7 @@ def _describe_mistake(mistake: Any) -> str:
     elif reason is None:
         text = json.dumps(mistake.get("input"), default=str)
         got = text if len(text) <= 60 else f"{text[:57]}..."
-        reason = f"{mistake['msg'][0].lower()}{mistake['msg'][1:]}, not {got}"
+        reason = f"{describe_requirement(mistake)}, not {got}"
     return f"{where}: {reason}"
 
 
