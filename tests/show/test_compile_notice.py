@@ -12,6 +12,7 @@ from forebay.show.compile_notice import announce_compiling
 def own_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "before", hooks.before)
     monkeypatch.setattr(hooks, "after", hooks.after)
+    monkeypatch.setattr(hooks, "set_in_worker", hooks.set_in_worker)
 
 
 def compile_two_kernels() -> None:
@@ -42,6 +43,17 @@ def test_on_a_terminal_it_is_a_bar_that_goes_away(
     heard = capsys.readouterr().err
     assert "Compiling for this machine" in heard
     assert heard.endswith("\r\x1b[K")  # the line is empty again
+
+
+def test_a_worker_prints_one_line_also_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    announce_compiling()
+    hooks.set_in_worker()
+    compile_two_kernels()
+    line = "forebay: compiling for this machine (once per version); this takes up to a minute\n"
+    assert capsys.readouterr().err == f"\r\x1b[K{line}"  # over the bar of its parent
 
 
 def test_nothing_is_said_where_nothing_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,13 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection
 from typing import Any
 
+from forebay.model.compile_hooks import hooks
 from forebay.work.workers import Died, Work
 
 DIED = Died("its worker process died (out of memory?)")
@@ -53,7 +54,7 @@ class ProcessCrew:
     def give(self, number: int, piece: object) -> None:
         self.to_do.put((number, piece))
         if len(self._hands) < self._count:
-            self._hands.append(_Hand(self))
+            self._hands.append(_Hand(self, announces=not self._hands))
 
     def wait(self) -> list[tuple[int, Any]]:
         results = [self.done.get()]
@@ -79,9 +80,9 @@ class ProcessCrew:
 class _Hand(threading.Thread):
     """A thread with one process, which it replaces if it dies."""
 
-    def __init__(self, crew: ProcessCrew) -> None:
+    def __init__(self, crew: ProcessCrew, *, announces: bool) -> None:
         super().__init__(daemon=True)
-        self._crew = crew
+        self._crew, self._announces = crew, announces
         self._process: Any = None
         self._pipe: Any = None
         self._dismissed = False
@@ -114,7 +115,8 @@ class _Hand(threading.Thread):
         crew = self._crew
         self._pipe, theirs = crew.context.Pipe()
         with theirs:
-            process = crew.context.Process(target=_serve, args=(theirs, crew.work, crew.quiet), daemon=True)
+            prepare = hooks.set_in_worker if self._announces else None
+            process = crew.context.Process(target=_serve, args=(theirs, crew.work, crew.quiet, prepare), daemon=True)
             process.start()
         self._process = process
         if self._dismissed:
@@ -136,8 +138,10 @@ class _Hand(threading.Thread):
         self._crew.to_do.put(None)
 
 
-def _serve(pipe: Any, work: Work, quiet: bool) -> None:
+def _serve(pipe: Any, work: Work, quiet: bool, prepare: Callable[[], None] | None) -> None:
     """Do one piece after the other in the child process, until it is killed."""
+    if prepare is not None:
+        prepare()
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if quiet:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
