@@ -10,7 +10,7 @@ from threading import Event, Thread
 
 import pytest
 
-from forebay.act.command import Child
+from forebay.act.command import Child, run_unchecked
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.layer import prepare
 from forebay.act.forward.layer_settings import LayerFile, read_layer
@@ -201,10 +201,9 @@ def check(client: Client, name: str, blocks: dict[int, int]) -> list[int]:
 def test_a_part_that_can_not_start_ends_the_layer_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "layer" / "data0").mkdir(parents=True)
     (tmp_path / "layer" / "data0" / "mine").touch()
-    (tmp_path / "layer.toml").write_text("[layer]\nservers = 1")
+    (tmp_path / "layer.toml").write_text("[layer]\nservers = 2")
     words = ("-m", "forebay", "forward", "up", str(tmp_path / "layer.toml"))
-    child = Child((sys.executable, *words), quiet=True)
-    assert select([child.out], [], [], LONG)[0]
-    assert os.read(child.out, 100) == b""
-    child.stop(LONG)
-    assert child.code == 2
+    done = run_unchecked((sys.executable, *words), timeout=LONG)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1].startswith("forebay: server[0]: ended before it was ready (exit 2)")
+    assert "Traceback" not in done.err

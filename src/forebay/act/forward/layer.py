@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from time import monotonic
 
@@ -86,13 +86,15 @@ class Layer:
                 await stack.enter_async_context(background(process.keep_running(), end))
                 if process.part not in self.file.servers[:-1]:  # servers don't wait for each other
                     await self._wait_until_ready(number, end)
+                if end.is_set():
+                    break
             if not end.is_set():
                 ready()
             await end.wait()
 
     async def _wait_until_ready(self, count: int, end: asyncio.Event) -> None:
         """Wait until the first `count` processes are ready, or the layer ends."""
-        ready = asyncio.gather(*(process.ready.wait() for process in self.parts[:count]))
+        ready = asyncio.ensure_future(_wait_for_all(process.ready for process in self.parts[:count]))
         ending = asyncio.ensure_future(end.wait())
         try:
             done, _ = await asyncio.wait((ready, ending), timeout=_START, return_when=asyncio.FIRST_COMPLETED)
@@ -108,6 +110,11 @@ class Layer:
         for process in reversed(self.parts):
             if process.child is not None:
                 process.child.stop(_GRACE)
+
+
+async def _wait_for_all(events: Iterable[asyncio.Event]) -> None:
+    for event in events:
+        await event.wait()
 
 
 def prepare(file: LayerFile) -> None:
