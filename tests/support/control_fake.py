@@ -182,6 +182,10 @@ def _drain(fake: Fake, node: str, what: str, *, params: Any, body: Any) -> tuple
     return 200, {"node": node}
 
 
+def _nodes(fake: Fake, *, params: Any, body: Any) -> tuple[int, Any]:
+    return 200, {"nodes": [{"name": name} for name in fake.control.tables.nodes]}
+
+
 def _give_up(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any]:
     fake.do(co.Remove(caller=co.SERVICE, what=f"{node}/{params['disk']}" if "disk" in params else node))
     return 200, {"nodes": []}
@@ -189,6 +193,7 @@ def _give_up(fake: Fake, node: str, *, params: Any, body: Any) -> tuple[int, Any
 
 _ROUTES: dict[str, Callable[..., tuple[int, Any]]] = {
     "POST /v1/nodes/([^/]+)/hello": _hello,
+    "GET /v1/nodes": _nodes,
     "GET /v1/nodes/([^/]+)/actions": _actions,
     "POST /v1/nodes/([^/]+)/reports": _reports,
     "POST /v1/nodes/([^/]+)/log": _log,

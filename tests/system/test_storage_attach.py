@@ -54,7 +54,7 @@ def test_a_grant_is_attached_on_one_node_at_a_time_and_keeps_what_is_on_it(syste
     system.agents["n1"].start()  # it serves again, and nobody notices
     Path(path, "more").write_bytes(os.urandom(1 << 20))
     os.sync()
-    assert "1 volumes detached" in forebay("storage", "detach", grant, "--at", str(system.folder / "a")).stdout
+    assert "1 volume detached" in forebay("storage", "detach", grant, "--at", str(system.folder / "a")).stdout
     assert not Path(path).exists()
     moved = attached(system, grant, "b")
     assert moved.returncode == 0, moved.stderr

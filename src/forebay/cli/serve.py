@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.show.options import Database, Json
+from forebay.show.options import Json, ServiceDatabase
 from forebay.show.output import announce
 
 commands = typer.Typer()
@@ -18,7 +18,7 @@ def serve(
     listen: Annotated[str | None, typer.Option(help="Also listen at HOST:PORT, with TLS.")] = None,
     certificate: Annotated[str | None, typer.Option(help="PEM file with the certificate.")] = None,
     key: Annotated[str | None, typer.Option(help="PEM file with the certificate's key, mode 0600.")] = None,
-    db: Database = None,
+    db: ServiceDatabase = None,
     policy: Annotated[str | None, typer.Option(help="Storage policy of a new journal.")] = None,
     silent: Annotated[str | None, typer.Option(help="Time without contact after which a node is silent.")] = None,
     shadow: Annotated[bool, typer.Option("--shadow", help="Decide and record, but change no node.")] = False,

@@ -7,7 +7,7 @@ import typer
 
 from forebay.cli.storage.connection import Authority, Service
 from forebay.model.errors import BadInput, UnknownName
-from forebay.show.options import Database, Json
+from forebay.show.options import Json, ServiceDatabase
 from forebay.show.output import announce, print_json, print_table
 
 app = typer.Typer(help="Tokens for callers of the service.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def make(
     node: Annotated[str, typer.Option(help="For an agent: its node.")] = "",
     uid: Annotated[int | None, typer.Option(help="For a user: the uid.")] = None,
     gid: Annotated[int | None, typer.Option(help="For a user: the gid [default: the user's own].")] = None,
-    db: Database = None,
+    db: ServiceDatabase = None,
     json: Json = False,
 ) -> None:
     """Make a token. An existing token of that name becomes invalid."""
@@ -51,6 +51,10 @@ def make(
     from forebay.history.store.tokens import save_token
     from forebay.history.toml import validate
 
+    if role == "user" and uid is None:
+        raise BadInput("--uid", "is missing; a user's token needs the uid, such as $(id -u ada)")
+    if role == "agent" and not node:
+        raise BadInput("--node", "is missing; an agent's token is valid for one node")
     form = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
     secret, token = new_token(validate(Path("token"), form, TokenForm), time.time())
     with private_files(), open_store(db) as store, store.writing() as connection:
@@ -60,7 +64,9 @@ def make(
 
 
 @app.command(epilog="Example: forebay token remove n1-agent")
-def remove(name: Annotated[str, typer.Argument(help="The token.")], db: Database = None, json: Json = False) -> None:
+def remove(
+    name: Annotated[str, typer.Argument(help="The token.")], db: ServiceDatabase = None, json: Json = False
+) -> None:
     """Remove a token; it becomes invalid within seconds."""
     from forebay.history.store import open_store, tokens
 
@@ -71,7 +77,7 @@ def remove(name: Annotated[str, typer.Argument(help="The token.")], db: Database
 
 
 @app.command("list", epilog="Example: forebay token list")
-def list_all(db: Database = None, json: Json = False) -> None:
+def list_all(db: ServiceDatabase = None, json: Json = False) -> None:
     """List all tokens."""
     from forebay.history.store import open_store, tokens
 

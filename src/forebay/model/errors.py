@@ -48,7 +48,7 @@ class UnknownName(UserError):
         names = sorted(known)
         self._arguments = (kind, name, names)
         near = nearest_name(name, names)
-        hint = f"did you mean {near!r}?" if near else f"use one of: {', '.join(names)}"
+        hint = f"did you mean {near!r}?" if near else f"use one of: {', '.join(names)}" if names else "there is none"
         super().__init__(f"no {kind} {name!r}; {hint}")
 
     def __reduce__(self) -> tuple[object, ...]:

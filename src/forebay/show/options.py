@@ -69,6 +69,14 @@ Database = Annotated[
         show_default=False,
     ),
 ]
+ServiceDatabase = Annotated[
+    str | None,
+    typer.Option(
+        help="The service's database: sqlite:///PATH, a path, or postgresql://… [default: $FOREBAY_DB or "
+        "~/.local/share/forebay]",
+        show_default=False,
+    ),
+]
 Workers = Annotated[
     str | None,
     typer.Option(

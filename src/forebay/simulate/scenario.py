@@ -71,7 +71,10 @@ class Scenario:
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario from a TOML file; docs/model.md describes the format."""
-    parsed = validate(path, load_toml(path), _File)
+    document = load_toml(path)
+    if "storage" in document and "system" not in document:
+        raise BadInput(f"{path}: system", "is missing; a file with [storage] is for forebay simulate")
+    parsed = validate(path, document, _File)
     system = locate_errors(f"{path}: system", lambda: System(**parsed.system.model_dump()))
     if not parsed.application:
         raise BadInput(f"{path}: application", "is missing; add at least one [[application]]")

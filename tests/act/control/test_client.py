@@ -101,7 +101,10 @@ def test_a_service_that_is_away_is_told_in_one_line(tmp_path: Path, name: str, s
         (ConnectionResetError(104, "Connection reset by peer"), "the service closed the connection"),
         (BrokenPipeError(32, "Broken pipe"), "the service closed the connection"),
         (OSError(113, "No route to host"), "no route to host"),
-        (ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed"), "verify failed: self-signed"),
+        (
+            ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed"),
+            "verify failed: self-signed; name its authority (--authority, or authority in the agent's file)",
+        ),
     ],
 )
 def test_why_a_service_does_not_answer_is_told_without_numbers_of_errors(error: OSError, says: str) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -79,7 +79,10 @@ class Client:
         munge: Path | None = None,
     ) -> None:  # fmt: skip
         self.service, self.token, self.authority, self.patience = service, token, authority, patience
-        headers = {} if token is None else {"Authorization": f"Bearer {read_key(token).decode('latin-1')}"}
+        self.report_wait: Callable[[str], None] = lambda _because: None
+        """Called once for each call that is not answered within a second, with the reason."""
+        secret = None if token is None else read_key(token, "token").decode("latin-1")
+        headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
         self._munge = service.url != "" and token is None and is_installed()
         self._munge_socket = munge
         # A socket needs no certificates, and reading them takes longer than most calls.
@@ -262,6 +265,8 @@ class Client:
                 raise ServiceAway(f"cannot reach the service at {self.service}: {because}")
             time.sleep(pause)
             tries += 1
+            if tries == len(_PAUSES):
+                self.report_wait(because)
         document = answer.document()
         if not isinstance(document, dict) or not (kind is dict or document.keys() & kind.__annotations__.keys()):
             raise ServiceAway(f"{self.service}: the answer does not come from Forebay's service; check the address")

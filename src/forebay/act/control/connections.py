@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import select
 import socket
 import ssl
@@ -128,4 +129,11 @@ def describe_failure(error: BaseException) -> str:
             return reason
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         return why(error)
-    return " ".join(str(error).split()) or type(error).__name__
+    reason = _OPENSSL.sub("", " ".join(str(error).split())) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{reason}; name its authority (--authority, or authority in the agent's file)"
+    return reason
+
+
+_OPENSSL = re.compile(r"\[SSL: \w+\] | \(_ssl\.c:\d+\)")
+"""What OpenSSL adds to its messages for programmers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -9,9 +10,9 @@ import typer
 
 from forebay.cli.storage.connection import parse_seconds, with_client
 from forebay.cli.storage.tables import print_nodes, print_strays
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import ENDED, State
-from forebay.model.units import format_duration, format_size
+from forebay.model.units import format_duration, format_size, plural
 from forebay.show.options import Json
 from forebay.show.output import print_json
 
@@ -62,10 +63,15 @@ def give_up(
     Grants that lose all their volumes fail. If the agent registers the node or disk again, the service accepts it.
     """
     place = _place(node, disk)
+    known = [document["name"] for document in client.nodes()]
+    if node not in known:
+        raise UnknownName("node", node, known)
     living = (grant for grant in client.grants(node=node) if State(grant["state"]) not in ENDED)
     lost = sum(any(v["node"] == node and disk in ("", v["disk"]) for v in grant["volumes"]) for grant in living)
-    if not yes and not (sys.stdin.isatty() and typer.confirm(f"{place} has volumes of {lost} grants. Give it up?")):
-        raise BadInput(place, f"not given up: it has volumes of {lost} grants; confirm with --yes")
+    if not yes and not (
+        sys.stdin.isatty() and typer.confirm(f"{place} has volumes of {plural(lost, 'grant')}. Give it up?")
+    ):
+        raise BadInput(place, f"not given up: it has volumes of {plural(lost, 'grant')}; confirm with --yes")
     client.remove(node, disk)
     typer.echo(f"{place}: given up; grants with volumes there: {lost}")
 
@@ -132,7 +138,7 @@ def rules(client: Client, changes: Changes = None, json: Json = False) -> None:
         return
     for name, value in cast(dict[str, float], current).items():
         text = format_size(value) if name == "split" else format_duration(value) if name in _DURATIONS else value
-        typer.echo(f"{name} = {text}")
+        typer.echo(f"{name} = {str(text).lower() if isinstance(text, bool) else text}")
 
 
 def _parse_change(change: str) -> tuple[str, str | int]:
@@ -140,4 +146,4 @@ def _parse_change(change: str) -> tuple[str, str | int]:
     name, equals, value = change.partition("=")
     if not (name and equals and value):
         raise BadInput("rules", f"a change must be NAME=VALUE, not {change!r}")
-    return name, int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value
+    return name, int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value

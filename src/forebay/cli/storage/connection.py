@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -32,7 +33,12 @@ def open_client(service: str | None = None, token: Path | None = None, authority
     """Open a client of the service that the options, or else the environment, name."""
     from forebay.act.control.client import Client, service_of
 
-    return Client(service_of(service), token=token, authority=authority)
+    client = Client(service_of(service), token=token, authority=authority)
+    if sys.stderr.isatty():
+        client.report_wait = lambda because: typer.echo(
+            f"{client.service} does not answer ({because}); trying for {client.patience:g} s", err=True
+        )
+    return client
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:

@@ -12,7 +12,7 @@ from forebay.cli.storage import tables
 from forebay.cli.storage.connection import POSITIVE, parse_seconds, with_client
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, State
-from forebay.model.units import parse_size
+from forebay.model.units import parse_size, plural
 from forebay.show.options import Json, parse_quantity
 from forebay.show.output import print_json
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 Id = Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)]
-By = Annotated[str, typer.Option(help="How much longer, such as 1h.")]
+By = Annotated[str, typer.Option(help="How much longer, such as 1h; without a unit: seconds.")]
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.")]
 Env = Annotated[bool, typer.Option("--env", help='Print FOREBAY_PATH and more for a shell: eval "$(...)".')]
 At = Annotated[Path, typer.Option("--at", help="Folder below which volumes are mounted.", metavar="DIR")]
@@ -33,8 +33,8 @@ FOLDER = Path("/run/forebay/volumes")
 @with_client
 def request(
     client: Client,
-    size: Annotated[str, typer.Option(help="How much space, such as 500GB.")],
-    time: Annotated[str, typer.Option(help="For how long, such as 2h.")],
+    size: Annotated[str, typer.Option(help="How much space, such as 500GB; without a unit: bytes.")],
+    time: Annotated[str, typer.Option(help="For how long, such as 2h; without a unit: seconds.")],
     start: Annotated[str | None, typer.Option(help="A delay such as 2h, or 2026-11-16T08:00 [default: now].")] = None,
     tier: Annotated[str, typer.Option(help="Tier of the disks, such as nvme.")] = "",
     field: Annotated[list[str] | None, typer.Option(help="NAME=VALUE that the disks must have; repeatable.")] = None,
@@ -117,7 +117,12 @@ def _parse_start(text: str | None) -> float | str | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        parse_seconds("--start", text)
+        try:
+            parse_seconds("--start", text)
+        except BadInput:
+            raise BadInput(
+                "--start", f"must be a delay like 2h, or a time like 2026-11-16T08:00, not {text!r}"
+            ) from None
         return text
 
 
@@ -248,6 +253,8 @@ def stage(
 
     They copy with the rights of the grant's owner, and go on after a crash. Paths outside must be visible on them.
     """
+    if way not in ("in", "out"):
+        raise BadInput("in|out", f"must be in or out, not {way!r}")
     if len(pairs) % 2:
         raise BadInput("FROM TO...", "must be pairs; the last FROM has no TO")
     copies = list(zip(pairs[::2], pairs[1::2], strict=True))
@@ -255,7 +262,7 @@ def stage(
     shown = ""
     for document in client.follow_staging(begun) if wait else [begun]:
         said = tables.describe_staging(document)
-        if wait and said != shown:
+        if wait and said != shown and document["staging"] and document["staging"]["state"] == "running":
             typer.echo(said, err=True)
         shown = said
     staging = document["staging"]
@@ -334,5 +341,5 @@ def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
 
     node = Attachments(folder=at.absolute())
     names = [name for name in node.list_names(grant=grant) if node.detach(name)]
-    outcome = f"{len(names)} volumes detached" if names else "not attached here"
+    outcome = f"{plural(len(names), 'volume')} detached" if names else "not attached here"
     print_json({"grant": grant, "detached": names}) if json else typer.echo(f"grant {grant}: {outcome}")

@@ -12,20 +12,20 @@ SHORTEST = 16
 LONGEST = 4096
 
 
-def read_key(path: Path) -> bytes:
-    """Read the key, without surrounding white space."""
+def read_key(path: Path, name: str = "key") -> bytes:
+    """Read the key, without surrounding white space. Errors call it `name`."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise BadInput(str(path), "the key must be a regular file")
+                raise BadInput(str(path), f"the {name} must be a regular file")
             if status.st_mode & 0o077:
-                raise BadInput(str(path), f"other users can read the key; run: chmod 600 {path}")
+                raise BadInput(str(path), f"other users can read the {name}; run: chmod 600 {path}")
             key = file.read(LONGEST + 1).strip()
     except OSError as error:
-        raise BadInput(str(path), f"cannot read the key: {why(error)}") from None
+        raise BadInput(str(path), f"cannot read the {name}: {why(error)}") from None
     if not SHORTEST <= len(key) <= LONGEST:
-        raise BadInput(str(path), f"a key must have {SHORTEST} to {LONGEST} bytes, not {len(key)}")
+        raise BadInput(str(path), f"a {name} must have {SHORTEST} to {LONGEST} bytes, not {len(key)}")
     return key
 
 

@@ -201,6 +201,8 @@ class Check:
 
 def check_installation(folder: Path, client: Client) -> list[Check]:
     """Check everything that burst buffers need."""
+    if not folder.is_dir():
+        raise BadInput(str(folder), "no such folder; name the one with slurm.conf")
     missing = [name for name in (*BURST_BUFFER, SETTINGS, "burst_buffer.conf") if not (folder / name).is_file()]
     kind, is_set = "burst_buffer/lua", read_conf(folder, "BurstBufferType").lower() == "burst_buffer/lua"
     return [

@@ -120,10 +120,14 @@ class Silent(NodeCommand):
             notify_owners_on(draft, draft.tables.on_node(self.node), text, HELD)
 
 
-def _node(draft: Draft, name: str) -> LiveNode:
-    if name not in draft.tables.nodes:
-        raise UnknownName("node", name, draft.tables.nodes)
-    return draft.tables.nodes[name]
+def _node(draft: Draft, what: str) -> LiveNode:
+    """The node of that name. For "node/disk", the error names what is unknown: the disk or the node."""
+    if what in draft.tables.nodes:
+        return draft.tables.nodes[what]
+    name, _, disk = what.partition("/")
+    if name in draft.tables.nodes:
+        raise UnknownName(f"disk on {name}", disk, (known.spec.name for known in draft.tables.disks_of(name)))
+    raise UnknownName("node", name, draft.tables.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
