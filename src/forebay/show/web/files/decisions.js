@@ -36,11 +36,11 @@ export function show(main, here) {
       type: "button",
       onclick: () => {
         held = held ? null : [...lines];
-        say(hold, held ? "Go on" : "Hold");
+        say(hold, held ? "Resume" : "Pause");
         draw();
       },
     },
-    "Hold",
+    "Pause",
   );
   const list = h("ol", { class: "feed" }),
     more = h("button", { type: "button", onclick: () => older() }, "Older");

@@ -32,9 +32,9 @@ export function duration(seconds) {
     [3600, "h"],
     [60, "min"],
   ]) {
-    if (Math.abs(seconds) >= length) return `${Number((seconds / length).toPrecision(3))} ${unit}`;
+    if (Math.abs(seconds) >= length * (unit === "min" ? 2 : 1)) return `${Number((seconds / length).toPrecision(3))} ${unit}`;
   }
-  return `${Number(seconds.toPrecision(2))} s`;
+  return `${Math.abs(seconds) < 60 ? Number(seconds.toPrecision(2)) : Math.round(seconds)} s`;
 }
 
 const two = (number) => String(number).padStart(2, "0");

@@ -73,13 +73,13 @@ function all(bar, box, here) {
     return `state=${encodeURIComponent(now.get("state") ?? "")}&text=${encodeURIComponent(now.get("find") ?? "")}${asOf("&")}`;
   };
   const columns = [
-    ["state", "13em", (row) => state(row.state, row.silent)],
+    ["state", "11em", (row) => state(row.state, row.silent)],
     ...ASKED,
-    ["asked", "10em", (row) => moment(row.created), "n"],
-    ["from", "10em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
-    ["until", "10em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
-    ["on", "14em", where],
-    ["why", "20em", why],
+    ["asked", "9em", (row) => moment(row.created), "n"],
+    ["from", "9em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
+    ["until", "9em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
+    ["on", "12em", where],
+    ["why", "auto", why],
     ID,
   ];
   return showList(box, { caption: "Grants, the newest first", columns, query, empty: "No grants." });
@@ -94,11 +94,11 @@ function queue(box) {
     ["place", "5em", (row) => String(row.position), "n"],
     ...ASKED,
     FOR,
-    ["waiting since", "10em", (row) => moment(row.created), "n"],
+    ["waiting since", "9em", (row) => moment(row.created), "n"],
     ["tried", "5em", (row) => String(row.tried), "n"],
-    ["next try", "10em", (row) => moment(row.again), "n"],
-    ["expected", "10em", (row) => moment(row.expected), "n"],
-    ["why it waits", "32em", (row) => row.because],
+    ["next try", "9em", (row) => moment(row.again), "n"],
+    ["expected", "9em", (row) => moment(row.expected), "n"],
+    ["why it waits", "auto", (row) => row.because],
   ]);
 }
 
@@ -109,6 +109,6 @@ function refusals(box) {
     ...ASKED,
     FOR,
     ["tier", "6em", (row) => row.tier || "–"],
-    ["why", "40em", (row) => row.because],
+    ["why", "auto", (row) => row.because],
   ]);
 }

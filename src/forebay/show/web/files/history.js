@@ -106,8 +106,10 @@ async function drawAll(box) {
           ["Both defaults", percent(usage.default.both_pct)],
         ),
       ),
-      card(
-        "OST health",
+      h(
+        "section",
+        { class: "card wide" },
+        h("h3", {}, "OST health"),
         h(
           "p",
           {},

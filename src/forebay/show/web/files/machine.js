@@ -34,7 +34,7 @@ export function show(main, here) {
         h("a", { href: "#/machine/table", "aria-current": asTable ? "true" : null }, "Table"),
       ),
       filter,
-      h("label", { for: "only", class: "check" }, only, " only what needs a look"),
+      h("label", { for: "only", class: "check" }, only, " only problems"),
       !asTable && legend(),
     ),
     picture,

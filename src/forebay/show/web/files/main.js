@@ -168,7 +168,7 @@ function drawTotals() {
       isUser ? `${totals.queue} in the queue` : "in the queue",
       "#/grants/queue",
     ],
-    ["Refused", String(state("refused")), "lately", "#/grants/refusals"],
+    ["Refused", String(state("refused")), "recently", "#/grants/refusals"],
     ["Nodes", String(totals.nodes), attention(totals), "#/machine"],
   ];
   if (box.children.length !== cells.length) {

@@ -303,7 +303,7 @@ async function drawGrant(top, story, id) {
       ["From", grant.until ? moment(grant.start) : ""],
       ["Until", grant.until ? moment(grant.until) : ""],
       ["Tier", grant.tier],
-      ["Type", grant.type === "shared" && `shared file system, ${plural(grant.servers, "data server")}`],
+      ["Type", grant.type === "shared" ? `shared file system, ${plural(grant.servers, "data server")}` : ""],
       ["Policy", grant.policy],
       ["Path", grant.path && h("span", { class: "mono" }, grant.path)],
       ["Id", h("span", { class: "mono wrap" }, grant.id)],

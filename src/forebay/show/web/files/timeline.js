@@ -376,7 +376,7 @@ function legend() {
     "ul",
     { class: "legend", "aria-label": "Legend" },
     [
-      ["held", "there"],
+      ["held", "active"],
       ["silent", "silent"],
       ["planned", "planned"],
       ["waits", "waits"],
