@@ -1,4 +1,4 @@
-"""Forebay decides what every job gets of a supercomputer's shared I/O, and proves it by simulation first."""
+"""Forebay decides which share of a supercomputer's I/O each job gets, and proves it by simulation first."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command(epilog="Example: forebay replay history.db --policy worst-fit")
+@commands.command(epilog="Example: forebay replay service.db --policy worst-fit")
 def replay(
     journal: Annotated[
         str,

@@ -121,7 +121,7 @@ def find_contentions(
     shared &= rows["start_time"] >= since
     alone = np.sort(series.excess[has & ~shared & ~_used_slow(rows, of, shares, names, slow_targets)])
     if alone.size < LEAST_COMPARED:
-        because = f"only {alone.size} runs show how slow a run is by chance ({LEAST_COMPARED} must)"
+        because = f"{LEAST_COMPARED} runs must show how slow a run can be by chance, but only {alone.size} do"
         return Contentions(tested=number, sharing=sharing, since=table.since, because=because)
     behind = alone.size - np.searchsorted(alone, np.nan_to_num(series.excess, nan=-np.inf), side="left")
     usual = _Usual(has, slow, (behind + 1) / (alone.size + 1))

@@ -128,7 +128,7 @@ def _print_regressions(report: WatchReport) -> None:
     kinds = plural(regressions.tested, "kind")
     if not regressions.tested:
         typer.echo(
-            f"Slower applications: none can be found, because none has {LEAST_BEFORE} comparable runs and "
+            f"Slower applications: unknown, because no application has {LEAST_BEFORE} comparable runs and "
             f"{LEAST_AFTER} later ones."
         )
         return
@@ -261,7 +261,7 @@ def _loss_row(what: str, loss: Loss) -> dict[str, object]:
         "runs": loss.runs,
         "all": f"{loss.hours:,.1f}",
         "in I/O": f"{loss.lost_hours:,.1f}",
-        "remedies win": f"{loss.gain_hours:,.1f}",
+        "remedies save": f"{loss.gain_hours:,.1f}",
     }
 
 
