@@ -1,7 +1,7 @@
 """The figures, by their numbers in Monniot et al. 2023, and one for feedback."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import cycle, product
+from itertools import cycle, islice, product
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
-from forebay.show.rows import Floats, Ints, Rows, distinct_values, finite_values, match_rows, select
+from forebay.show.rows import Floats, Rows, distinct_values, finite_values, match_rows, select
 from forebay.studies.burst_buffer import results as study
-from forebay.studies.burst_buffer.results import BEST, CORRECT, FOREBAY, METRICS, StorageResults
+from forebay.studies.burst_buffer.results import CORRECT, METRICS, StorageResults, platform_label
 
 _MOST = "most allocations at once"
 _SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
@@ -75,10 +75,8 @@ def shares(results: StorageResults) -> Figure:
     columns = choose_columns(results.capacities)
     rows = [(s, m) for s in results.splits for m in results.modes if select(results.alike, split=s, mode=m).size]
     looks = _looks(results)
-    labels = dict.fromkeys(_label(run) for run in results.alike)
-    layouts = [name for name in study.LAYOUTS if name in labels] + [
-        name for name in labels if name not in study.LAYOUTS
-    ]
+    labels = dict.fromkeys(platform_label(run) for run in results.alike)
+    layouts = list(dict.fromkeys([*(name for name in study.LAYOUTS if name in labels), *labels]))
     marks = dict(zip(layouts, cycle(_MARKERS), strict=False))
     legend: list[Artist] = [Patch(color=look.colour, label=printable(name)) for name, look in looks.items()]
     if (results.alike["tries"] > 0).any() and (results.alike["tries"] == 0).any():
@@ -123,16 +121,11 @@ def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look]
     axes.hlines(100 * limit[of], of - 0.5, of + 0.5, zorder=4, **_BOUND)
     if runs.size <= _MOST_MARKED:
         for label, marker in marks.items():
-            mine = np.flatnonzero([_label(run) == label for run in runs])
+            mine = np.flatnonzero([platform_label(run) == label for run in runs])
             axes.plot(mine, percent[mine] + 6, marker, color=INK, markersize=2.1, markeredgewidth=0, zorder=5)
     axes.set(xticks=[], yticks=[0, 25, 50, 75, 100])
     axes.set(xlim=(-1, max(runs.size, 4)), ylim=(0, max(112.0, 1.12 * percent.max(initial=0.0))))
     axes.grid(axis="x", visible=False)
-
-
-def _label(run: Any) -> str:
-    """Return the layout of the run, or the name of a platform that is not one of the paper's."""
-    return str(run["layout"]) or str(run["platform"])
 
 
 def _describe_range(results: StorageResults) -> str:
@@ -384,15 +377,8 @@ def by_kind(results: StorageResults) -> Figure:
 
 def _shown_runs(results: StorageResults) -> dict[str, Rows]:
     """Return, by title, the disks of one run of the paper's policy in each mode, and of one of forebay's."""
-    shown = {}
-    for mode in results.modes:
-        disks = results.mixed_disks(mode)
-        for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
-            # Prefer a run without requeueing, as in the paper.
-            tries: Ints = disks[name]["tries"]
-            first = disks[name][np.argmin(tries)]
-            shown[f"{name}, {_title(mode)}"] = select(disks[name], tries=first["tries"], interval=first["interval"])
-    return dict(list(shown.items())[:_MOST_PANELS])
+    runs = ((name, mode, rows) for mode in results.modes for name, rows in results.example_runs(mode).items())
+    return {f"{name}, {_title(mode)}": rows for name, mode, rows in islice(runs, _MOST_PANELS)}
 
 
 def _colour_kinds(runs: Mapping[str, Rows]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,11 @@ def layout_of(platform: str) -> str:
     """
     _, _, layout = platform.rpartition("/")
     return layout if layout in LAYOUTS else ""
+
+
+def platform_label(run: Any) -> str:
+    """Return the layout of the run, or the name of a platform that is not one of the paper's."""
+    return str(run["layout"]) or str(run["platform"])
 
 
 STORALLOC, CORRECT = "storalloc", "correct"
@@ -160,6 +166,15 @@ class StorageResults:
         splits = distinct_values(rows, "split")
         split = self.split if self.split in splits else max(splits, default=0)
         return by_policy(select(rows, split=split), self.policies)
+
+    def example_runs(self, mode: str) -> dict[str, Rows]:
+        """Return, by policy, the disks of a run on the mixed platform: for the paper's and for ours, or any two."""
+        disks, examples = self.mixed_disks(mode), {}
+        for name in [n for n in (BEST, FOREBAY) if n in disks] or list(disks)[:2]:
+            tries: Ints = disks[name]["tries"]
+            first = disks[name][np.argmin(tries)]  # a run without requeueing if possible, as in the paper
+            examples[name] = select(disks[name], tries=first["tries"], interval=first["interval"])
+        return examples
 
     def samples(self, mode: str, metric: str, capacity: int | None = None) -> dict[str, Floats]:
         """Return, by policy, the known values of a metric of the compared disks."""
