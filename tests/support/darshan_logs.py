@@ -146,6 +146,18 @@ class Parts:
         self._parts[1 + number] = part
         return self
 
+    def with_room(self, size: int) -> "Parts":
+        """This many zeros between the header and the job."""
+        self._job = bytes(size) + self._job
+        return self
+
+    def with_partial(self, number: int) -> "Parts":
+        """A module of which Darshan left records out."""
+        at = 24 if self._wide else 20
+        flags = struct.unpack_from("<I", self._head, at)[0] | 1 << number
+        self._head = self._head[:at] + struct.pack("<I", flags) + self._head[at + 4 :]
+        return self
+
     def with_version(self, text: str) -> "Parts":
         self._head = text.encode().ljust(8, b"\0") + self._head[8:]
         return self

@@ -66,6 +66,11 @@ def test_records_of_a_newer_version_are_left_out(
         assert found.row["bytes_written"] > 1e6
 
 
+def test_room_after_the_header_is_skipped(tmp_path: Path) -> None:
+    whole = read_log(wheel_log(LOG)).row
+    assert read_log(Parts(wheel_log(LOG)).with_room(8192).write(tmp_path / "x.darshan")).row == whole
+
+
 @pytest.mark.parametrize("number", [MPIIO, LUSTRE])
 def test_a_part_that_can_not_be_decompressed_is_left_out(tmp_path: Path, number: int) -> None:
     found = read_one(str(Parts(wheel_log(LOG)).with_raw(number, b"no zlib").write(tmp_path / "x.darshan")))

@@ -207,8 +207,11 @@ class Sections:
         return 7 if self._header.wide else 5
 
     def _read_job(self) -> bytes:
-        whole = b""
-        for piece in self._pieces(self._header.job, "job"):
+        whole, place = b"", self._header.job
+        self._file.seek(place.offset)
+        lead = self._file.read(min(place.length, _READ))
+        gap = len(lead) - len(lead.lstrip(b"\0"))  # some builds of Darshan leave room after the header
+        for piece in self._pieces(Place(place.offset + gap, place.length - gap), "job"):
             whole += piece
             if len(whole) >= _JOB_BYTES:
                 break
