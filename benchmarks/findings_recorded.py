@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from findings_peer import print_scores
 
 PROCESSES = 4
-SMALL, SHARED, HARD = "small-requests", "small-requests-shared", "-t 47008 -b 47008 -s 2000"
+SMALL, SHARED, TURNS = "small-requests", "small-requests-shared", "no-collective"
+HARD = "-t 47008 -b 47008 -s 2000"
 # Name: the command, its problems, and what may be found besides.
 RUNS: dict[str, tuple[str, set[str], set[str]]] = {
     "own-2k": ("ior -F -t 2k -b 64m", {SMALL}, {"misaligned"}),
@@ -26,16 +27,17 @@ RUNS: dict[str, tuple[str, set[str], set[str]]] = {
     "own-4m": ("ior -F -t 4m -b 256m", set(), set()),
     "shared-2k": ("ior -t 2k -b 64m", {SHARED}, {"misaligned"}),
     "shared-4m": ("ior -t 4m -b 256m", set(), set()),
-    "hard": (f"ior {HARD}", {SHARED, "misaligned"}, set()),
-    "hard-independent": (f"ior -a MPIIO {HARD}", {SHARED, "misaligned", "no-collective"}, set()),
-    "independent-2k": ("ior -a MPIIO -t 2k -b 32m", {SHARED, "no-collective"}, {"misaligned"}),
-    "independent-1m": ("ior -a MPIIO -t 1m -b 512m", {"no-collective"}, set()),
+    "synced-4k": ("ior -Y -t 4k -b 2m", {SHARED}, {"misaligned"}),
+    "hard": (f"ior {HARD}", {SHARED, "misaligned", TURNS}, set()),
+    "hard-independent": (f"ior -a MPIIO {HARD}", {SHARED, "misaligned", TURNS}, set()),
+    "independent-2k": ("ior -a MPIIO -t 2k -b 32m", {SHARED}, {"misaligned"}),
+    "independent-1m": ("ior -a MPIIO -t 1m -b 512m", set(), set()),
     "collective-4m": ("ior -a MPIIO -c -t 4m -b 128m", set(), set()),
     "random-4k": ("ior -z -t 4k -b 32m", {SHARED, "random-access"}, {"misaligned"}),
     "random-own-4k": ("ior -z -F -t 4k -b 32m", {SMALL, "random-access"}, {"misaligned"}),
     "random-1m": ("ior -z -t 1m -b 256m", {"random-access"}, set()),
     "mdtest-easy": ("mdtest -n 2000 -u -L -F", {"metadata-bound"}, {SMALL}),
-    "mdtest-hard": ("mdtest -n 1000 -F -w 3901 -e 3901", {"metadata-bound"}, {SMALL}),
+    "mdtest-hard": ("mdtest -n 1000 -F -w 3901 -e 3901", {"metadata-bound", SMALL}, set()),
 }
 
 

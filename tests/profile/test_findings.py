@@ -13,8 +13,8 @@ from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import LEAST_GAIN, find_problems
 from support.damage import damaged
-from support.darshan_logs import Parts, all_logs, wheel_log
-from support.labelled_logs import CLEAN, PLANTS, Labelled, labelled_programs
+from support.darshan_logs import POSIX, Parts, all_logs, wheel_log
+from support.labelled_logs import CLEAN, KIB, PLANTS, Labelled, Program, labelled_programs, own, shared_blocks
 
 PROGRAMS = list(labelled_programs())
 ALONE = [program for program in PROGRAMS if "+" not in program.name]
@@ -88,6 +88,32 @@ def test_every_real_log_has_an_answer(path: Path) -> None:
         assert finding.seen and finding.because and finding.remedy
         assert finding.share is None or 0 <= finding.share <= 1.001
         assert finding.predicted_gain is None or finding.predicted_gain >= LEAST_GAIN
+
+
+def test_of_a_log_that_lacks_most_io_only_the_requests_it_has_are_judged(tmp_path: Path) -> None:
+    labelled = next(program for program in PROGRAMS if program.name == "many-files-8")
+    labelled.program.compute = 3600.0  # what the log has takes a part of the run that nobody would notice
+    path = labelled.program.write(tmp_path / "whole.darshan")
+    assert not diagnose(path)
+    partial = Parts(path).with_partial(POSIX).write(tmp_path / "partial.darshan")
+    assert codes(diagnose(partial)) == {"partial-log", "small-requests"}
+
+
+def test_a_sync_after_each_write_is_named(tmp_path: Path) -> None:
+    for name, code in (("synced-own-1k-8", "small-requests"), ("synced-shared-1k-8", "small-requests-shared")):
+        labelled = next(program for program in PROGRAMS if program.name == name)
+        [finding] = diagnose(labelled.program.write(tmp_path / "run.darshan"))
+        assert finding.code == code and "a sync after most writes" in finding.because
+
+
+def test_requests_of_about_a_mebibyte_are_not_small(tmp_path: Path) -> None:
+    """Darshan counts those from 100 KiB to 1 MiB together, and names only the four commonest sizes."""
+    program = Program(8)
+    for size in range(800, 1000, 10):
+        own(program, 20 * size * KIB, size * KIB, first=100 + 8 * size)
+        shared_blocks(program, 20 * size * KIB, size * KIB, file=1)
+    findings = diagnose(program.write(tmp_path / "run.darshan"))
+    assert not {"small-requests", "small-requests-shared"} & codes(findings)
 
 
 def test_a_damaged_log_is_diagnosed_or_refused(tmp_path: Path) -> None:

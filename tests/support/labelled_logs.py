@@ -114,27 +114,37 @@ def stdio(program: Program, total: int, first: int = 400) -> None:
         program.streams.append(record("STDIO", first + rank, rank, counters, {"F_WRITE_TIME": total / 1e9}))
 
 
+def synced(program: Program, write: Callable[[Program, int, int], None]) -> None:
+    """Each process writes 2 MiB in order, and syncs after every KiB."""
+    write(program, 2 * MIB, KIB)
+    for handle in program.handles.values():
+        handle.counts["FSYNCS"] += handle.counts["WRITES"]
+        handle.seconds["F_WRITE_TIME"] += 0.0005 * handle.counts["WRITES"]
+
+
 def striped(program: Program, file: int, osts: list[int], size: int = MIB) -> None:
     program.layouts[file] = (size, osts)
 
 
 Plant = Callable[[Program], None]
+TURNS = ["small-requests-shared", "no-collective"]
+"""Of small pieces that adjoin those of other processes: collective calls would put them together."""
 PLANTS: dict[str, tuple[list[str], Plant]] = {
     "small-own-4k": (["small-requests"], lambda p: own(p, 16 * MIB, 4 * KIB)),
     "small-own-1000": (["small-requests"], lambda p: own(p, 4_000_000, 1000)),
     "small-own-read-16k": (["small-requests"], lambda p: own(p, 32 * MIB, 16 * KIB, "READ")),
-    "small-shared-4k": (["small-requests-shared"], lambda p: shared_turns(p, 2000, 4 * KIB)),
-    "small-shared-64k": (["small-requests-shared"], lambda p: shared_turns(p, 1000, 64 * KIB)),
+    "small-shared-4k": (TURNS, lambda p: shared_turns(p, 2000, 4 * KIB)),
+    "small-shared-64k": (TURNS, lambda p: shared_turns(p, 1000, 64 * KIB)),
     "small-shared-blocks-8k": (["small-requests-shared"], lambda p: shared_blocks(p, 16 * MIB, 8 * KIB)),
-    "small-shared-read-64k": (["small-requests-shared"], lambda p: shared_turns(p, 1000, 64 * KIB, "READ")),
-    "hard-47008": (["small-requests-shared", "misaligned"], lambda p: shared_turns(p, 1000, 47008)),
+    "small-shared-read-64k": (TURNS, lambda p: shared_turns(p, 1000, 64 * KIB, "READ")),
+    "hard-47008": ([*TURNS, "misaligned"], lambda p: shared_turns(p, 1000, 47008)),
     "misaligned-own": (["misaligned"], lambda p: own(p, 40 * (2 * MIB + 100), 2 * MIB + 100)),
     "misaligned-shared": (["misaligned"], lambda p: shared_blocks(p, 30 * (4 * MIB + 8), 4 * MIB + 8)),
     "random-own-4k": (["random-access", "small-requests"], lambda p: random_own(p, 2000, 4 * KIB)),
     "random-own-1m": (["random-access"], lambda p: random_own(p, 100, MIB)),
     "random-write-1m": (["random-access"], lambda p: random_own(p, 100, MIB, "WRITE")),
     "random-shared-64k": (["random-access", "small-requests-shared"], lambda p: random_shared(p, 800, 64 * KIB)),
-    "many-files": (["metadata-bound"], lambda p: many_files(p, 300)),
+    "many-files": (["metadata-bound", "small-requests"], lambda p: many_files(p, 300)),
     "stats": (["metadata-bound"], lambda p: many_files(p, 50, stats=20)),
     "single-own": (["single-writer"], lambda p: uneven(p, [400 * MIB] + [0] * (p.nprocs - 1))),
     "imbalance-one": (["imbalance"], lambda p: uneven(p, [400 * MIB] + [40 * MIB] * (p.nprocs - 1))),
@@ -194,6 +204,15 @@ def few_osts(program: Program) -> None:
         striped(program, 100 + rank, [3 + rank % 2])
     program.open(9, 0)
     striped(program, 9, [47])
+
+
+def narrow(program: Program, write: Plant) -> None:
+    """Few processes share a file of one stripe: it limits none of them much."""
+    program.nprocs = 4
+    write(program)
+    striped(program, 1, [3])
+    program.open(9, 0)
+    striped(program, 9, [31])
 
 
 def slow_ost(program: Program) -> None:
@@ -275,6 +294,13 @@ def one_of_many(program: Program) -> None:
     striped(program, 9, [31])
 
 
+def one_byte(program: Program) -> None:
+    """Reads that go back to the beginning of a file, beside a program's output: neither random nor many."""
+    own(program, 256 * MIB, 4 * MIB)
+    for rank in program.everybody():
+        program.move(700 + rank, rank, "READ", np.zeros(40, np.int64), 1)
+
+
 def computing(program: Program) -> None:
     """Bad I/O that takes 0.1 % of the run."""
     shared_turns(program, 100, 4 * KIB)
@@ -283,14 +309,15 @@ def computing(program: Program) -> None:
 
 
 PLANTS |= {
-    "hard-slow": (["small-requests-shared", "misaligned"], slow_hard),
+    "hard-slow": ([*TURNS, "misaligned"], slow_hard),
     "one-aggregator": (["single-writer"], one_aggregator),
     "straggler": (["imbalance"], straggler),
     "slow-opens": (["metadata-bound"], slow_opens),
-    "independent-blocks-1m": (["no-collective"], lambda p: blocks_by_calls(p, 2048 // p.nprocs, MIB)),
+    "synced-shared-1k": (["small-requests-shared"], lambda p: synced(p, shared_blocks)),
+    "synced-own-1k": (["small-requests"], lambda p: synced(p, own)),
     "repeat-own": (["repeated-reads"], repeat_own),
     "repeat-all": (["repeated-reads"], repeat_all),
-    "independent-64k": (["no-collective", "small-requests-shared"], independent(1000, 64 * KIB)),
+    "independent-64k": (TURNS, independent(1000, 64 * KIB)),
     "independent-1m": (["no-collective"], independent(100, MIB)),
     "few-stripes": (["stripe-count"], few_stripes),
     "few-osts": (["few-osts"], few_osts),
@@ -312,6 +339,9 @@ CLEAN: dict[str, Plant] = {
     "computing": computing,
     "one-of-many": one_of_many,
     "few-calls-1m": lambda p: blocks_by_calls(p, 16, MIB),
+    "many-calls-1m": lambda p: blocks_by_calls(p, 2048 // p.nprocs, MIB),
+    "few-processes-one-stripe": lambda p: narrow(p, lambda q: shared_blocks(q, 256 * MIB, 4 * MIB)),
+    "one-byte-again": one_byte,
 }
 # Problems of the same weight that do not hide each other.
 TOGETHER = (

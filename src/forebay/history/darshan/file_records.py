@@ -269,12 +269,13 @@ def _fill_uses(rows: Uses, name: str, nprocs: int, chunk: Chunk) -> None:
 
 
 def _fill_sizes_and_order(rows: Uses, nprocs: int, get: _Counters) -> None:
-    # Darshan counts exactly 1 MiB as 100 KiB to 1 MiB; the commonest sizes show such requests.
+    # Darshan counts all from 100 KiB to exactly 1 MiB together; the commonest sizes and the mean show large ones.
     sizes, counts = (get(*(f"ACCESS{i}_{what}" for i in range(1, 5))) for what in ("ACCESS", "COUNT"))
     large = np.where((sizes >= SMALL) & (sizes <= 1 << 20), counts, 0).sum(axis=1)
     for i, verb in enumerate(("READ", "WRITE")):
         bins = get(*(f"SIZE_{verb}_{bin}" for bin in BINS[:5]))
-        rows["small"][:, i] = bins[:, :4].sum(axis=1) + np.maximum(bins[:, 4] - large, 0)
+        between = np.where(rows["bytes"][:, i] < SMALL * rows["requests"][:, i], np.maximum(bins[:, 4] - large, 0), 0)
+        rows["small"][:, i] = bins[:, :4].sum(axis=1) + between
     rows["common_size"] = np.take_along_axis(sizes, counts.argmax(axis=1)[:, None], axis=1)[:, 0]
     requests = rows["requests"].T.copy()
     in_order = np.minimum(get("SEQ_READS", "SEQ_WRITES").T, requests)

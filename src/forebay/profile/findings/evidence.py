@@ -166,9 +166,10 @@ class Evidence:
         return is_io_noticeable(self.busiest_seconds, self.records.job.run_time)
 
     def is_noticeable(self, saved: float) -> bool:
-        """Whether saving this many of the model's `seconds` is noticeable in the busiest process."""
+        """Whether saving this many of the model's `seconds` is noticeable in the busiest process; if the log's I/O is
+        not, because it lacks records, whether it is a noticeable part of that."""
         part = saved / self.seconds if self.seconds > 0 else 0.0
-        return part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
+        return not self.matters or part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
 
     def predict_gain(self, saved: float, undone: Bools | None = None) -> float:
         """How many times as fast the I/O is with so many of the model's `seconds` less, if `undone` records have

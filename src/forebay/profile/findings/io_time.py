@@ -37,8 +37,8 @@ class FileSystem:
     bandwidth: Pair = (1e9, 1e9)
     total: Pair = (1e12, 1e12)
     """Bytes per second of all processes of a run together."""
-    ost: float = 2e9
-    """Bytes per second of one OST."""
+    ost: float = 4e9
+    """Bytes per second of one OST, such as those of Polaris' Eagle: 650 GB/s of 160 OSTs."""
     serve: float = 1e-4
     """What an OST needs for a request, however small."""
     rpc: int = 4 << 20
@@ -85,6 +85,8 @@ def count_waits(uses: Uses, shared: NDArray[np.bool_], rpc: int) -> tuple[Floats
     mean = moved / np.maximum(requests, 1)
     trips = requests * np.ceil(np.maximum(mean, 1) / rpc)
     combined = np.minimum(np.ceil(moved / rpc), trips)
+    if "syncs" in (uses.dtype.names or ()):  # a history does not keep them
+        combined[:, 1] = np.maximum(combined[:, 1], np.minimum(uses["syncs"], requests[:, 1]))  # each waits for all
     alone = trips * (1 - together)
     # Processes that write here and there in a file take the locks of its stripes from each other.
     contended = shared & (mean < rpc) & [False, True]

@@ -12,7 +12,7 @@ import numpy as np
 from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_binary, format_duration, format_size, plural
 from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Counts, Evidence, Files
-from forebay.profile.findings.finding import Code, Confidence, Finding, Relief
+from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.findings.io_time import Floats, Ints
 from forebay.profile.findings.process_rules import find_uneven_processes
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
@@ -23,7 +23,6 @@ MOSTLY = 0.5
 _LEAST_METADATA = 0.2  # of the time
 _LEAST_CALLS = 16  # of each process
 _LEAST_REPEATS = 1.8
-_MANY_CALLS = 1000  # Drishti calls so many independent ones many, too
 _WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
 """Few processes have the time of these, and all others wait for them."""
 _SMALL_FILE = 64 << 10  # what a metadata server of Lustre may keep itself
@@ -41,7 +40,9 @@ _ALREADY_COLLECTIVE = (
 
 def find_problems(evidence: Evidence) -> list[Finding]:
     """Find all problems of a run, the most costly first."""
-    rules = RULES if evidence.matters and evidence.seconds > 0 else (find_partial_log,)
+    rules: tuple[Rule, ...] = (find_partial_log,)
+    if evidence.seconds > 0 and (evidence.matters or evidence.records.partial):
+        rules = RULES if evidence.matters else PATTERNS
     findings = [_bound_gain(finding) for rule in rules for finding in rule(evidence)]
     findings = [f for f in findings if f.predicted_gain is None or f.predicted_gain >= LEAST_GAIN]
     return sorted(findings, key=lambda f: (-(f.predicted_gain or 1.0), -(f.share or 0.0), f.code))
@@ -74,14 +75,16 @@ def _describe_sizes(requests: Ints, moved: Ints) -> str:
 def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     requests, moved = uses["requests"], uses["bytes"]
-    is_small = (uses["small"] > MOSTLY * requests) & (requests > 1)
+    alone = _find_lone_requests(evidence)
+    is_small = (uses["small"] > MOSTLY * requests) & ((requests > 1) | alone)
     for shared in (False, True):
         chosen = is_small & (evidence.shared == shared)[:, None]
         saved = (evidence.data_seconds - evidence.ideal_seconds) * chosen
+        saved += (chosen & alone) * (np.array(evidence.fs.call) + evidence.fs.latency)
         gain = evidence.predict_gain(float(saved.sum()), chosen.any(axis=1))
-        if gain < LEAST_GAIN:
-            continue
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
+        if gain < LEAST_GAIN or count < _LEAST_CALLS * evidence.nprocs:
+            continue
         files = _count_files(uses, chosen.any(axis=1))
         if shared:
             where = f"{plural(files, 'file')} that several processes share"
@@ -96,7 +99,8 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             code=Code.SMALL_REQUESTS_SHARED if shared else Code.SMALL_REQUESTS,
             seen=f"{_describe_sizes(requests * chosen, moved * chosen)} on average, in {where}",
             because="each request costs a call, and a round trip to a server unless it continues the previous one"
-            + ("; processes that write to the same file also wait for each other's locks" if shared else ""),
+            + ("; processes that write to the same file also wait for each other's locks" if shared else "")
+            + ("; a sync after most writes sends each on its own" if _is_synced(uses, chosen) else ""),
             remedy=remedy,
             share=evidence.measure_share(chosen.any(axis=1)),
             predicted_gain=gain,
@@ -104,6 +108,20 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             files=evidence.name_files(saved.sum(axis=1)),
             relief=Relief(saved=float(saved.sum()), undone=chosen.any(axis=1)),
         )
+
+
+def _is_synced(uses: Uses, chosen: Bools) -> bool:
+    """Whether the program syncs after most of these writes."""
+    syncs: Counts = uses["syncs"]
+    return bool(syncs[chosen[:, 1]].sum() > MOSTLY * uses["requests"][chosen[:, 1], 1].sum())
+
+
+def _find_lone_requests(evidence: Evidence) -> Bools:
+    """Which records have one read or write, in files of single processes that are many: the data of all could be moved
+    together. In a few files, one small request is no problem."""
+    alone: Bools = (evidence.posix["requests"] == 1) & ~evidence.shared[:, None]
+    alone &= alone.sum(axis=0) >= _LEAST_CALLS * evidence.nprocs
+    return alone
 
 
 def _count_files(uses: Uses, chosen: Bools) -> int:
@@ -160,6 +178,7 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     requests: Ints = uses["requests"]
     jumps: Ints = uses["jumps"]
     chosen: Bools = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
+    chosen &= uses["extent"] > evidence.fs.rpc  # what one request can hold is not read here and there
     random: Bools = np.asarray(chosen.any(axis=1))
     saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
     gain = evidence.predict_gain(float(saved.sum()), random)
@@ -193,43 +212,51 @@ def _find_random_seconds(evidence: Evidence, block: slice) -> Floats:
 
 
 def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
+    """Processes that take turns in a file, piece by piece, with calls that each makes on its own. Collective calls
+    would put the pieces of all together; they can't do so with blocks of one process, or with places that are
+    random."""
     calls, uses = evidence.records.calls, evidence.posix
     independent: Ints = calls["independent"].sum(axis=1)
     collective: Ints = calls["collective"].sum(axis=1)
     called: Files = calls["id"]
     used: Files = uses["id"]
-    ids = np.unique(called[(independent > 1) & (independent > collective)])
-    chosen = np.isin(used, ids) & evidence.shared
-    saved = np.where(chosen[:, None], evidence.data_seconds - evidence.ideal_seconds, 0.0)
+    alone = np.isin(used, called[(independent > 1) & (independent > collective)]) | ~np.isin(used, called)
+    turns = _find_turns(evidence) & (alone & evidence.shared)[:, None]
+    chosen: Bools = np.asarray(turns.any(axis=1))
+    if not chosen.any():
+        return
+    saved = np.where(turns, evidence.data_seconds - evidence.ideal_seconds, 0.0)
+    requests: Ints = uses["requests"]
+    ids = np.unique(used[chosen])
     count = int(independent[np.isin(called, ids)].sum())
-    gain: float | None = evidence.predict_gain(float(saved.sum()) - count * evidence.fs.exchange, chosen)
-    together = int(collective[np.isin(called, ids)].sum())
-    mean = int(uses["bytes"][chosen].sum() / max(uses["requests"][chosen].sum(), 1))
-    share = evidence.measure_share(chosen)
-    confidence: Confidence = "modelled"
-    if (gain or 1.0) < LEAST_GAIN:
-        noticed = (share or 0.0) * evidence.busiest_seconds >= NOTICEABLE * evidence.records.job.run_time
-        if count < _MANY_CALLS or together or mean >= evidence.fs.rpc or not noticed:
-            return
-        gain, confidence = None, "unknown"  # the model has no waiting for servers that many processes use at once
+    gain = evidence.predict_gain(float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, chosen)
+    if gain < LEAST_GAIN:
+        return
+    mean = int(uses["bytes"][turns].sum() / requests[turns].sum())
+    kind = "independent MPI-IO calls" if count else "requests of POSIX, none of MPI-IO,"
     yield Finding(
         code=Code.NO_COLLECTIVE,
-        seen=f"{count:,} independent MPI-IO calls on {plural(ids.size, 'shared file')}, {format_size(mean)} each on "
-        f"average, and {together:,} collective ones",
+        seen=f"{count or int(requests[turns].sum()):,} {kind} on {plural(ids.size, 'shared file')}, "
+        f"{format_size(mean)} each on average, in which the processes take turns",
         because="with collective calls, MPI-IO first exchanges data among processes and then moves large contiguous "
-        "pieces"
-        if gain
-        else "collective calls would let few processes move the data of all, in larger pieces; how much that brings "
-        "depends on how many others use these servers",
+        "pieces",
         remedy="Call MPI_File_write_at_all and MPI_File_read_at_all (HDF5: H5Pset_dxpl_mpio(H5FD_MPIO_COLLECTIVE); "
         "PnetCDF and netCDF: collective access).",
-        share=share,
+        share=evidence.measure_share(chosen),
         predicted_gain=gain,
-        confidence=confidence,
         numbers={"independent_calls": count, "mean_bytes": mean, "file_count": ids.size},
         files=evidence.name_files(saved.sum(axis=1)),
-        relief=Relief(saved=float(saved.sum()) - count * evidence.fs.exchange, undone=chosen) if gain else None,
+        relief=Relief(saved=float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, undone=chosen),
     )
+
+
+def _find_turns(evidence: Evidence) -> Bools:
+    """Which reads and writes of each record mostly skip what other processes use, at a stride that recurs."""
+    uses = evidence.posix
+    rank: Counts = uses["rank"]
+    first = np.where(rank < 0, evidence.nprocs, 1)[:, None]  # a first request follows none
+    skipping: Bools = uses["requests"] - uses["contiguous"] - uses["jumps"] - first > MOSTLY * uses["requests"]
+    return skipping
 
 
 def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
@@ -416,7 +443,7 @@ def find_partial_log(evidence: Evidence) -> Iterator[Finding]:
         seen="; ".join(seen),
         because="what the log leaves out may be the largest part: shares and gains are those of the rest",
         remedy="Give Darshan more memory (DARSHAN_MODMEM=64, in MiB), or leave files out by name "
-        "(DARSHAN_EXCLUDE_DIRS).",
+        "(DARSHAN_EXCLUDE_DIRS). If the run needs so many files, their number may be what it waits for.",
         confidence="unknown",
     )
 
@@ -426,3 +453,5 @@ RULES: tuple[Rule, ...] = (
     find_uneven_processes, find_repeated_reads, find_burst_buffer, find_stdio_bulk, find_crowded_targets,
     find_slow_targets, find_partial_log,
 )  # fmt: skip
+PATTERNS: tuple[Rule, ...] = (find_small_requests, find_misaligned, find_random_access, find_partial_log)
+"""What can be said of a log that lacks the records of most I/O time: how the requests are that it has."""
