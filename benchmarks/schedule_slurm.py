@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--stretch", type=float, default=1.0)
+    parser.add_argument("--strict", action="store_true", help="also keep back jobs without burst buffer")
     options = parser.parse_args()
     with ExitStack() as stack:
         try:
@@ -97,7 +98,7 @@ def main() -> None:
                 raise
             print(f"steering of Slurm: not measured: {skipped}")
             return
-        config = write_config(steered, options.policy, options.most)
+        config = write_config(steered, options.policy, options.most, strict=options.strict)
         with running_planner(steered, config):
             wishes = draw_wishes(options.jobs, options.seed, options.stretch)
             first, second = run_both(alone, steered, wishes, LONGEST * options.stretch)
@@ -112,11 +113,12 @@ def start_slurm(stack: ExitStack) -> Any:
     return stack.enter_context(batch.own_slurm("BurstBufferType=burst_buffer/lua", nodes=NODES, files=files))
 
 
-def write_config(slurm: Any, policy: str, most: int) -> Path:
+def write_config(slurm: Any, policy: str, most: int, *, strict: bool) -> Path:
     path: Path = slurm.folder / "schedule.toml"
     path.write_text(
         f'[schedule]\nmode = "steer"\npolicy = "{policy}"\ninterval = "1 s"\nfolder = "schedule"\n'
-        f'[steering]\nahead = "5 s"\nlease = "{LEASE} s"\nmost = {most}\n[slurm]\nconf = "{slurm.conf}"\n'
+        f'[steering]\nahead = "5 s"\nlease = "{LEASE} s"\nmost = {most}\n'
+        f'strict = {str(strict).lower()}\n[slurm]\nconf = "{slurm.conf}"\n'
     )
     return path
 

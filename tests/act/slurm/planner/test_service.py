@@ -135,6 +135,15 @@ def test_a_slurm_that_does_not_answer_is_one_line_and_changes_nothing(name: str,
     assert service.counts.failures == 2
 
 
+def test_a_pool_that_slurm_does_not_have_is_one_line_and_changes_nothing(site: Site) -> None:
+    service = site.service(pool="nvm")
+    assert (service.run_cycle(), service.run_cycle()) == (None, None)
+    assert site.said == [
+        "no new plan: schedule.pool: Slurm has no burst-buffer pool 'nvm'; its pools are: nvme",
+    ]
+    assert (site.asked, service.counts.failures) == ([], 2)
+
+
 def test_changes_that_slurm_refuses_are_counted(site: Site) -> None:
     site.command("scontrol", f'if [ "$1" = show ]; then cat {site.folder}/burst; else echo "Access denied" >&2; fi')
     service = site.service()

@@ -25,6 +25,7 @@ from forebay.model.errors import BadInput
 from support.slurm_planner import GB, NOW, TOP, cluster, job, plan_of, running, settings
 
 RULES = Steering(ahead=10.0, lease=30.0)
+STRICT = Steering(ahead=10.0, lease=30.0, strict=True)
 
 
 def crowded(*more: SlurmJob) -> Plan:
@@ -107,6 +108,22 @@ def test_the_overdue_job_that_was_submitted_first_gets_the_space_whatever_the_li
 def test_most_limits_how_many_are_kept_back() -> None:
     book, _ = steer(crowded(), {}, Steering(lease=30.0, most=1))
     assert sum(change.kept > 0 for change in book.values()) == 1
+
+
+def test_strict_settings_also_keep_back_what_would_take_the_nodes_of_a_job_that_waits_for_space() -> None:
+    plan = crowded(job(9, limit=9000.0, nodes=4), job(10, limit=9900.0, nodes=4))
+    no_space = {planned.job.number for planned in plan.planned if not planned.space and planned.start > NOW}
+    book, _ = steer(plan, {}, RULES)
+    assert no_space and not any(book[number].kept for number in no_space & book.keys())
+    strict, _ = steer(plan, {}, STRICT)
+    assert {number for number, change in strict.items() if change.kept} == no_space | {
+        number for number, change in book.items() if change.kept
+    }
+
+
+def test_strict_settings_leave_jobs_without_burst_buffer_alone_if_none_waits_for_space() -> None:
+    plan = plan_of(cluster(running(1, nodes=4), job(2, nodes=2), job(3, nodes=4)))
+    assert not any(change.kept for change in steer(plan, {}, STRICT)[0].values())
 
 
 def test_a_nice_value_that_the_user_sets_is_the_jobs_own() -> None:

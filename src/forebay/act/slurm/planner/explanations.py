@@ -74,12 +74,13 @@ def _explain(
 
 
 def round_time(seconds: float) -> int:
-    """Round to seconds, and to minutes from three minutes on.
+    """Round to seconds, from three minutes on to minutes, and from three hours on to tenths of an hour.
 
-    >>> round_time(170.4), round_time(356.0)
-    (170, 360)
+    >>> round_time(170.4), round_time(356.0), round_time(89_880)
+    (170, 360, 90000)
     """
-    return round(seconds) if seconds < 180 else 60 * round(seconds / 60)
+    step = 1 if seconds < 180 else 60 if seconds < 10_800 else 360
+    return step * round(seconds / step)
 
 
 def _describe_start(start: float, now: float, running: Sequence[RunningJob]) -> str:

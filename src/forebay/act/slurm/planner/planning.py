@@ -26,6 +26,7 @@ from forebay.decide.schedule.memory import Memory, new_memory, with_room
 from forebay.decide.schedule.policies import OTHER, choose, number
 from forebay.decide.schedule.profile import Profile, new_profile
 from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, View, new_starts
+from forebay.model.errors import BadInput
 from forebay.model.kernels import Array
 from forebay.model.units import format_size
 
@@ -115,7 +116,10 @@ def compile_kernels() -> None:
 
 
 def describe_machine(cluster: Cluster, settings: ScheduleSettings) -> Machine:
-    """Return the nodes and the pool of burst buffers that the settings name."""
+    """Return the nodes and the pool of burst buffers that the settings name; BadInput if Slurm has no such pool."""
+    if (wanted := settings.schedule.pool) and wanted not in cluster.pools:
+        known = ", ".join(sorted(cluster.pools)) or "none"
+        raise BadInput("schedule.pool", f"Slurm has no burst-buffer pool {wanted!r}; its pools are: {known}")
     unit, nodes = settings.schedule.unit, cluster.nodes
     name = settings.schedule.pool or max(cluster.pools, key=lambda pool: cluster.pools[pool].total, default="")
     pool = cluster.pools.get(name, Pool(total=0, free=0))

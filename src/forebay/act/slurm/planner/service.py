@@ -21,7 +21,7 @@ from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
 from forebay.act.slurm.planner.steering import Book, read_book, refresh_book, steer, undo, write_book
 from forebay.decide.registry import find
-from forebay.model.errors import UserError, why
+from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import plural
 
 PLAN, RECORD, BOOK = "plan.json", "record.jsonl", "changes.json"
@@ -85,7 +85,7 @@ class PlannerService:
     def _try_release(self) -> None:
         try:
             self.release()
-        except CommandFailed as error:
+        except (CommandFailed, OSError) as error:
             self._report(f"cannot give jobs back what they had: {error}; run: forebay schedule --config FILE --release")
 
     def run_cycle(self) -> Plan | None:
@@ -95,14 +95,18 @@ class PlannerService:
             plan = self.make_plan()
             self._follow(plan)
         except CommandFailed as error:
-            self.counts.failures += 1
-            self._tell(f"no new plan, as Slurm does not answer: {error}")
+            self._fail("slurm", f"no new plan, as Slurm does not answer: {error}")
+            return None
+        except BadInput as error:
+            self._fail("settings", f"no new plan: {error}")
             return None
         except OSError as error:
-            self.counts.failures += 1
-            self._tell(f"{error.filename or self._settings.schedule.folder}: cannot record the plan: {why(error)}")
+            file = error.filename or self._settings.schedule.folder
+            self._fail("folder", f"{file}: cannot record the plan: {why(error)}")
             return None
-        self._tell("")
+        if self._trouble:
+            self._report("plans are made again")
+        self._trouble = ""
         self.counts.cycles += 1
         self.counts.last, self.counts.seconds, self.counts.plan = plan.at, time.monotonic() - begin, plan
         return plan
@@ -152,12 +156,11 @@ class PlannerService:
         write_book(self._book_file, {})
         return len(changed)
 
-    def _tell(self, trouble: str) -> None:
-        """Report a problem when it begins and when it ends."""
-        if trouble and not self._trouble:
-            self._report(trouble)
-        elif self._trouble and not trouble:
-            self._report("Slurm answers again")
+    def _fail(self, trouble: str, line: str) -> None:
+        """Count a failure, and report it when this kind of trouble begins."""
+        self.counts.failures += 1
+        if trouble != self._trouble:
+            self._report(line)
         self._trouble = trouble
 
     def metrics(self) -> Iterator[Sample]:
@@ -191,7 +194,9 @@ def _find_refusals(complaints: Sequence[str]) -> list[str]:
 
 _NAME = "forebay_schedule"
 _CYCLES = Metric(f"{_NAME}_cycles", "Plans made.", kind="counter")
-_FAILURES = Metric(f"{_NAME}_failures", "Plans that were not made because Slurm did not answer.", kind="counter")
+_FAILURES = Metric(
+    f"{_NAME}_failures", "Plans that were not made or recorded, mostly because Slurm did not answer.", kind="counter"
+)
 _UPDATES = Metric(f"{_NAME}_updates", "Changes to jobs that the planner requested from Slurm.", kind="counter")
 _COMPLAINTS = Metric(f"{_NAME}_complaints", "Changes to jobs that Slurm refused.", kind="counter")
 _LAST = Metric(f"{_NAME}_last_plan_time_seconds", "When the last plan was made, in seconds since 1970.")

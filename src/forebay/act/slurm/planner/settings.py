@@ -43,6 +43,8 @@ class Steering(toml.Table):
     """For how long a job is kept back; renewed while the plan wants it."""
     most: int = toml.Field(default=200, ge=0, le=20_000)
     """The most jobs that are kept back at once, unless one has waited for `longest_wait`; 0: none, only priorities."""
+    strict: bool = False
+    """Also keep back jobs without burst buffer that would take the nodes of one that waits for space."""
 
 
 class SlurmAccess(toml.Table):

@@ -12,6 +12,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import or_
 from pathlib import Path
 
 from forebay.act.files import write_file
@@ -99,18 +101,36 @@ def choose_kept(plan: Plan, settings: Steering) -> set[str]:
 
     The next one may take its space as soon as there is enough, without waiting for the next plan. It is kept back, too,
     while another job that is due has yet to take its space: Slurm does not always take them in order of priority.
+    Strict settings also keep back jobs without burst buffer (`find_intruders`).
 
     While overdue jobs wait for space, all but the first of them are kept back, however many. Else smaller ones would
     take the space again and again.
     """
     needy = [planned for planned in plan.planned if planned.space and not planned.holds]
-    later = [planned for planned in needy if not planned.may_stage]
+    if settings.strict:
+        intruders = {planned.job.number for planned in find_intruders(plan)}
+        needy = [p for p in plan.planned if (p.space and not p.holds) or p.job.number in intruders]
+    later = [planned for planned in needy if not planned.may_stage or not planned.space]
     overdue = [planned for planned in needy if planned.is_overdue]
     if overdue and settings.most:
         oldest = min(overdue, key=lambda planned: (planned.job.submit, int(planned.job.number)))
         return {planned.job.number for planned in later if planned is not oldest}
     first = 0 if len(later) < len(needy) else 1
     return {planned.job.number for planned in later[first : first + settings.most]}
+
+
+def find_intruders(plan: Plan) -> list[PlannedJob]:
+    """Return the jobs without burst buffer whose turn comes after that of a job that waits for space.
+
+    Slurm reserves no nodes for a job that lacks space, and would give them to whatever fits.
+    """
+    waits = (planned.space > 0 and not planned.holds and planned.start > plan.at for planned in plan.planned)
+    behind = accumulate(waits, or_)
+    return [
+        planned
+        for planned, is_behind in zip(plan.planned, behind, strict=True)
+        if is_behind and not planned.space and planned.start > plan.at
+    ]
 
 
 def order_priorities(planned: Sequence[PlannedJob], known: Book) -> dict[str, int]:
