@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.model.compile_hooks import hooks
+from forebay.model.compile_hooks import WITHOUT_NOTICE, hooks
 from forebay.show.compile_notice import announce_compiling
 
 
@@ -54,6 +54,15 @@ def test_a_worker_prints_one_line_also_on_a_terminal(
     compile_two_kernels()
     line = "forebay: compiling for this machine (once per version); this takes up to a minute\n"
     assert capsys.readouterr().err == f"\r\x1b[K{line}"  # over the bar of its parent
+
+
+def test_a_process_whose_errors_a_program_reads_prints_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WITHOUT_NOTICE, "1")
+    announce_compiling()
+    compile_two_kernels()
+    assert capsys.readouterr().err == ""
 
 
 def test_nothing_is_said_where_nothing_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:

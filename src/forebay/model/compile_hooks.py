@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+WITHOUT_NOTICE = "FOREBAY_WITHOUT_COMPILE_NOTICE"
+"""The environment variable of processes whose stderr a program reads for the reason why they ended."""
+
 
 def _ignore(_name: str) -> None: ...
 

@@ -1,10 +1,11 @@
 """Tells the user that kernels are being compiled: at their first call, once per machine and version."""
 
 import math
+import os
 import sys
 from contextlib import ExitStack
 
-from forebay.model.compile_hooks import hooks
+from forebay.model.compile_hooks import WITHOUT_NOTICE, hooks
 from forebay.show.output import progress
 
 _LABEL = "Compiling for this machine (once per version)"
@@ -42,6 +43,8 @@ class _Announcer:
 
 def announce_compiling() -> None:
     """Show on stderr when this process compiles kernels."""
+    if os.environ.get(WITHOUT_NOTICE):
+        return
     announcer = _Announcer()
     hooks.before, hooks.after = announcer.before, announcer.after
     hooks.set_in_worker = announce_in_worker

@@ -5,6 +5,7 @@ nothing of the mount is left.
 """
 
 import asyncio
+import os
 import random
 import socket
 import sys
@@ -19,6 +20,7 @@ from forebay.act.forward.layer_settings import LayerFile, Part, build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.loop import run
 from forebay.act.volumes.shared_mount import KEY, MountRecord, SharedMount
+from forebay.model.compile_hooks import WITHOUT_NOTICE
 from forebay.model.errors import ForebayError, UserError
 from forebay.model.grant import ENDED, State
 
@@ -64,6 +66,7 @@ def watch_grant(record: MountRecord) -> None:
 
 def main(argv: list[str]) -> int:
     """Run until a signal comes, or the grant ends. The argument is the file with this process's id."""
+    os.environ[WITHOUT_NOTICE] = "1"
     folder = Path(argv[0]).parent
     mount = SharedMount(folder.parent / folder.name[1:].removesuffix(".mount"))
     record = mount.read_record()

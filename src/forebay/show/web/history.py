@@ -12,6 +12,7 @@ from forebay.history.store.findings import read_diagnoses
 from forebay.history.store.listing import has_runs, list_runs
 from forebay.history.store.past_runs import list_behaviours
 from forebay.history.store.totals import app_count, app_sums, filesystem_sums, layout_sums, osts_by_filesystem, top_apps
+from forebay.model.compile_hooks import WITHOUT_NOTICE
 from forebay.model.errors import BadInput, UserError
 from forebay.profile.application import profile_of
 from forebay.profile.filesystem_usage import usage
@@ -78,7 +79,7 @@ def make_run_sheet(db: str, run: int) -> bytes:
         raise BadInput("service.history", "is not set, so there are no runs")
     argv = (sys.executable, "-m", "forebay", "diagnose", str(run), "--html", "-")
     with _SHEETS_AT_ONCE:
-        completed = run_unchecked(argv, timeout=_PATIENCE, variables={"FOREBAY_DB": db})
+        completed = run_unchecked(argv, timeout=_PATIENCE, variables={"FOREBAY_DB": db, WITHOUT_NOTICE: "1"})
     if completed.code:
         raise BadInput(f"run {run}", completed.reason.removeprefix("forebay: "))
     return completed.out.encode()
