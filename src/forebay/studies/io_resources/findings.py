@@ -163,10 +163,14 @@ def make_report(results: Results, curves: Mapping[str, Curve], about: str) -> Re
 
 
 def _by_load(results: Results, metric: str, title: str) -> Table:
-    """Tabulate a metric: a line for each combination of policies, a column for each bin."""
+    """Tabulate a metric: a line for each combination of policies, a column for each bin.
+
+    A column says which curves policies see, the true ones or those of the class, unless all see the same.
+    """
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for row in results.rows():
         lines.setdefault((row["allocate"], row["place"], row["curves"]), {})[row["load_low"]] = row[metric]
-    heads = ["allocate", "place", "sees", *(f"{b.middle:g}" for b in results.bins)]
-    rows = [[*key, *(values.get(b.low, math.nan) for b in results.bins)] for key, values in lines.items()]
+    keys = ["allocate", "place", "curves"] if len({curves for *_, curves in lines}) > 1 else ["allocate", "place"]
+    heads = [*keys, *(f"{b.middle:g}" for b in results.bins)]
+    rows = [[*key[: len(keys)], *(values.get(b.low, math.nan) for b in results.bins)] for key, values in lines.items()]
     return Table(f"{title} by load, {results.origin}", heads, rows)

@@ -70,7 +70,7 @@ def _parse_total(text: str) -> int:
             raise ValueError(f"must be more than 0 and less than 1 PiB, not {text!r}")
         paper_experiments(int(size))
     except (BadInput, ValueError) as error:
-        raise BadInput("--total", str(error)) from None
+        raise BadInput("--total", error.reason if isinstance(error, BadInput) else str(error)) from None
     return int(size)
 
 

@@ -73,11 +73,11 @@ function all(bar, box, here) {
     return `state=${encodeURIComponent(now.get("state") ?? "")}&text=${encodeURIComponent(now.get("find") ?? "")}${asOf("&")}`;
   };
   const columns = [
-    ["state", "11em", (row) => state(row.state, row.silent)],
+    ["state", "10em", (row) => state(row.state, row.silent)],
     ...ASKED,
     ["asked", "9em", (row) => moment(row.created), "n"],
     ["from", "9em", (row) => (row.state === "refused" ? "–" : moment(row.begin)), "n"],
-    ["until", "9em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
+    ["until", "10em", (row) => (row.state === "refused" ? "–" : moment(row.end)), "n"],
     ["on", "12em", where],
     ["why", "auto", why],
     ID,
@@ -94,7 +94,7 @@ function queue(box) {
     ["place", "5em", (row) => String(row.position), "n"],
     ...ASKED,
     FOR,
-    ["waiting since", "9em", (row) => moment(row.created), "n"],
+    ["waiting since", "10em", (row) => moment(row.created), "n"],
     ["tried", "5em", (row) => String(row.tried), "n"],
     ["next try", "9em", (row) => moment(row.again), "n"],
     ["expected", "9em", (row) => moment(row.expected), "n"],
