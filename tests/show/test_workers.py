@@ -61,10 +61,10 @@ def test_the_example_says_what_holds_without_it(monkeypatch: pytest.MonkeyPatch)
         ("workers = 3", "forebay.toml: workers", ""),
         ("[workers.slrum]", "forebay.toml: workers.slrum", "is not a key of this table"),
         ('[workers.slurm]\nqueue = "x"', "forebay.toml: workers.slurm.queue", "is not a key of this table"),
-        ("[workers.slurm]\ncores = 0", "forebay.toml: workers.slurm.cores", "greater than or equal to 1"),
+        ("[workers.slurm]\ncores = 0", "forebay.toml: workers.slurm.cores", "must be at least 1, not 0"),
         ("[workers.slurm]\nmemory = 5", "forebay.toml: workers.slurm.memory", ""),
         ('[workers.slurm]\nmemory = "1 kB"', "forebay.toml: workers.slurm.memory", "at least 1 MB"),
-        ('[workers.slurm]\ntime = ["1"]', "forebay.toml: workers.slurm.time", "valid string"),
+        ('[workers.slurm]\ntime = ["1"]', "forebay.toml: workers.slurm.time", "must be text"),
     ],
 )
 def test_a_configuration_that_is_wrong_is_said_with_its_place(text: str, where: str, reason: str) -> None:
