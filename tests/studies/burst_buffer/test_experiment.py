@@ -326,7 +326,7 @@ BLOCK = '[[grid]]\nplatforms = ["8TB/1N1D"]\npolicies = ["random"]\n'
     [
         ("", "grid: is missing"),
         ("grid = []", "grid: is empty; add at least one [[grid]] table"),
-        ("grid = 3", "grid: must be a valid list, not 3"),
+        ("grid = 3", "grid: must be a list, not 3"),
         ('[[grid]]\npolicies = ["random"]', "grid[0].platforms: is missing"),
         ('[[grid]]\nplatforms = ["8TB/1N1D"]', "grid[0].policies: is missing"),
         (BLOCK + "split = []", "grid[0].split: must not be empty"),
@@ -337,7 +337,7 @@ BLOCK = '[[grid]]\nplatforms = ["8TB/1N1D"]\npolicies = ["random"]\n'
         (BLOCK + BLOCK.replace("8TB", "9TB"), "grid[1].platforms: unknown platform '9TB/1N1D'; give a file"),
         (BLOCK.replace("random", "rondam"), "grid[0].policies: no storage policy 'rondam'; did you mean 'random'?"),
         (BLOCK.replace("random", "all"), "grid[0].policies: no storage policy 'all'; "),
-        (BLOCK.replace('["random"]', '"random"'), "grid[0].policies: must be a valid list, not 'random'"),
+        (BLOCK.replace('["random"]', '"random"'), "grid[0].policies: must be a list, not 'random'"),
         (BLOCK + 'split = ["100 GB", 200]', "grid[0].split[1]: needs a unit, like '200 GB', not 200"),
         (BLOCK + 'split = ["100 GB", true]', "grid[0].split[1]: needs a unit, like '200 GB', not True"),
         (BLOCK + 'split = ["0 GB"]', "grid[0].split[0]: must be at least 1, not '0 GB'"),
