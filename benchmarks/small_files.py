@@ -211,11 +211,10 @@ def compare_with_passthrough(files: int, rounds: int, data: bytes) -> None:
                 for name, point in (("layer", points[0]), ("passthrough", peer)):
                     work = begin(point, f"round{number}", files, data)
                     for phase in PHASES:
-                        if phase == "remove" and name == "layer":
-                            look_from(points[1], work, other)
                         found = costs[name].measure(phase, lambda: rate(getattr(work, phase), files), files)  # noqa: B023
                         rates[name][phase].append(found)
                     os.rmdir(work.folder)
+                look_from(points[1], begin(points[0], f"look{number}", files, data), other)
     print(f"one client, {files} files of {len(data)} bytes, four servers; medians of {rounds} rounds in turns")
     print(f"{'':10} {'layer':>10} {'passthrough':>12}   ratio   goal")
     for phase in PHASES:
@@ -231,11 +230,14 @@ def compare_with_passthrough(files: int, rounds: int, data: bytes) -> None:
 
 
 def look_from(point: Path, work: SmallFiles, rates: Rates) -> None:
-    """Stat and read all files from another mount."""
+    """Create files, and stat and read all of them from another mount."""
+    work.create()
+    time.sleep(SETTLE)  # until the layer knows that they are closed
     there = SmallFiles(point / Path(work.folder).name, len(work.paths), work.data)
     for phase in ("stat", "read"):
         rates[phase].append(rate(getattr(there, phase), len(there.paths)))
     rates["list"].append(rate(there.list_with_status, len(there.paths)))
+    work.remove()
 
 
 def compare_servers(files: int, rounds: int, data: bytes) -> None:

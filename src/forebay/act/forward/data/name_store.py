@@ -44,6 +44,8 @@ _CACHE = 64 << 10
 """KiB of the database to keep in memory."""
 _LOG = 8 << 20
 """Bytes of the write-ahead log from which on it needs a checkpoint."""
+_BUSY = 0.1
+"""Seconds for which a checkpoint waits for others; requests for names may wait for it."""
 REMOVED = -1
 """The number of links of a file whose objects the servers remove."""
 
@@ -243,7 +245,7 @@ class NameStore:
         self._run_apart("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _run_apart(self, statement: str) -> None:
-        with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as other:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self.path, timeout=_BUSY)) as other:
             other.execute(statement)
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Any:
