@@ -106,6 +106,18 @@ def test_a_sync_after_each_write_is_named(tmp_path: Path) -> None:
         assert finding.code == code and "a sync after most writes" in finding.because
 
 
+def test_the_largest_files_are_named_whether_one_process_uses_them_or_several(tmp_path: Path) -> None:
+    program = Program(4)
+    for rank in range(3):  # three records of 40 MiB are more than one of 100 MiB
+        program.move(1, rank, "WRITE", np.arange(0, 40 * KIB * KIB, KIB * KIB), KIB * KIB)
+    for file, size in ((2, 100), (3, 50), (4, 60), (5, 10)):
+        program.move(file, 3, "WRITE", np.arange(0, size * KIB * KIB, KIB * KIB), KIB * KIB)
+    evidence = Evidence(records=read_file_records(program.write(tmp_path / "run.darshan")))
+    largest = evidence.name_files(evidence.posix["bytes"].sum(axis=1))
+    assert largest == ("/scratch/file1", "/scratch/file2", "/scratch/file4")
+    assert evidence.count_files(np.ones(evidence.posix.size, dtype=bool)) == 5
+
+
 def test_requests_of_about_a_mebibyte_are_not_small(tmp_path: Path) -> None:
     """Darshan counts those from 100 KiB to 1 MiB together, and names only the four commonest sizes."""
     program = Program(8)

@@ -21,6 +21,7 @@ from forebay.profile.findings.io_time import (
 from forebay.profile.findings.targets import Targets, read_targets
 
 Bools = NDArray[np.bool_]
+Singles = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Files = NDArray[np.uint64]
 """Numbers of files."""
@@ -69,19 +70,19 @@ class Evidence:
         return np.isin(files, ids[1:][ids[1:] == ids[:-1]]) | (rank < 0)
 
     @cached_property
-    def data_seconds(self) -> Floats:
+    def data_seconds(self) -> Singles:
         """The model's seconds for the reads and the writes of each record of `posix`."""
         return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.shared[at], self.fs))
 
     @cached_property
-    def ideal_seconds(self) -> Floats:
+    def ideal_seconds(self) -> Singles:
         """The same for large contiguous requests."""
         ideal = self.compute_by_blocks(lambda at: ideal_time(self.posix[at], self.fs))
         return np.minimum(ideal, self.data_seconds, out=ideal)
 
-    def compute_by_blocks(self, compute: Callable[[slice], Floats], columns: tuple[int, ...] = (2,)) -> Floats:
+    def compute_by_blocks(self, compute: Callable[[slice], Floats], columns: tuple[int, ...] = (2,)) -> Singles:
         """Numbers for each record of `posix`, computed for a part of them at a time: a log can have millions."""
-        numbers = np.empty((self.posix.size, *columns))
+        numbers = np.empty((self.posix.size, *columns), dtype=np.float32)
         for first in range(0, self.posix.size, _BLOCK):
             block = slice(first, first + _BLOCK)
             numbers[block] = compute(block)
@@ -230,7 +231,7 @@ class Evidence:
         return busiest / self.fs.ost + busiest / max(total, 1.0) * float(trips.sum()) * self.fs.serve
 
     @cached_property
-    def _turns(self) -> Floats:
+    def _turns(self) -> Singles:
         """How many turns the small writes of each record take."""
         return self.compute_by_blocks(
             lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[1][:, 1] / self.fs.neighbours,
@@ -238,7 +239,7 @@ class Evidence:
         )
 
     @cached_property
-    def _trips(self) -> Floats:
+    def _trips(self) -> Singles:
         """How many requests of each record reach a server."""
         return self.compute_by_blocks(
             lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[0].sum(axis=1), ()
@@ -276,13 +277,22 @@ class Evidence:
             return None
         return float((uses * self.posix["seconds"].sum(axis=1)).sum() / self.measured)
 
-    def name_files(self, weights: Floats | Ints, kind: Uses | None = None) -> tuple[str, ...]:
+    def count_files(self, chosen: Bools) -> int:
+        """How many files these records of `posix` are about. Of a file that one process uses, there is one record."""
+        ids: Files = self.posix["id"]
+        return int((chosen & ~self.shared).sum()) + np.unique(ids[chosen & self.shared]).size
+
+    def name_files(self, weights: Singles | Floats | Ints, kind: Uses | None = None) -> tuple[str, ...]:
         """The names of the files with the largest weights."""
         uses = self.posix if kind is None else kind
+        several = self.shared if kind is None else np.ones(uses.size, dtype=bool)
         numbers: Files = uses["id"]
-        ids, of = np.unique(numbers, return_inverse=True)
-        sums = np.bincount(of.ravel(), weights=weights, minlength=ids.size)
-        largest = [int(ids[i]) for i in np.argsort(-sums, kind="stable")[:_NAMED] if sums[i] > 0]
+        ids, of = np.unique(numbers[several], return_inverse=True)
+        sums = list(zip(np.bincount(of.ravel(), weights=weights[several], minlength=ids.size), ids, strict=True))
+        alone = np.where(several, -1, weights)
+        most = np.argpartition(alone, -_NAMED)[-_NAMED:] if alone.size > _NAMED else np.arange(alone.size)
+        sums += [(alone[i], numbers[i]) for i in most]
+        largest = [int(file) for weight, file in sorted(sums, key=lambda s: (-s[0], s[1]))[:_NAMED] if weight > 0]
         names = self.records.names(set(largest))
         return tuple(names.get(file, f"file {file}") for file in largest)
 

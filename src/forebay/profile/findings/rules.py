@@ -85,7 +85,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
         if gain < LEAST_GAIN or count < _LEAST_CALLS * evidence.nprocs:
             continue
-        files = _count_files(uses, chosen.any(axis=1))
+        files = evidence.count_files(chosen.any(axis=1))
         if shared:
             where = f"{plural(files, 'file')} that several processes share"
             remedy = _ALREADY_COLLECTIVE if evidence.calls_collectively else _BECOME_COLLECTIVE
@@ -122,11 +122,6 @@ def _find_lone_requests(evidence: Evidence) -> Bools:
     alone: Bools = (evidence.posix["requests"] == 1) & ~evidence.shared[:, None]
     alone &= alone.sum(axis=0) >= _LEAST_CALLS * evidence.nprocs
     return alone
-
-
-def _count_files(uses: Uses, chosen: Bools) -> int:
-    ids: Files = uses["id"]
-    return np.unique(ids[chosen]).size
 
 
 def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
@@ -274,8 +269,7 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     measured = _measured_metadata(evidence)
     if not measured and (not many or gain < LEAST_GAIN):
         return
-    ids: Files = uses["id"]
-    files = np.unique(ids).size
+    files = evidence.count_files(np.ones(uses.size, dtype=bool))
     size = evidence.moved / max(files, 1)
     took = f", {format_duration(measured)} in all" if measured else ""
     yield Finding(
@@ -395,7 +389,7 @@ def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
     if gain < LEAST_GAIN:
         return
     moved = int(read[again].sum() + written[again].sum())
-    files = _count_files(uses, again)
+    files = evidence.count_files(again)
     yield Finding(
         code=Code.BURST_BUFFER,
         seen=f"{plural(files, 'file')} written and read back several times in this run: {format_size(moved)} moved, "
