@@ -108,8 +108,15 @@ def test_a_real_log_has_its_mounts_targets_and_order() -> None:
     overview = describe_run(evidence_of(wheel_log("sample-badost.darshan")))
     assert [target.ost for target in overview.targets if target.slow] == [14]
     assert overview.files.mounts[0].name == "/scratch1 (lustre)" and overview.files.mounts[0].count == 2048
-    assert overview.order is not None and overview.order.contiguous == pytest.approx(0.984375)
+    assert overview.order is not None and overview.order.contiguous == 1.0  # the first request of each follows none
     assert overview.activity is None
+
+
+def test_one_request_in_each_file_has_no_order(tmp_path: Path) -> None:
+    program = Program(4)
+    many_files(program, 20)
+    order = describe_run(evidence_of(program.write(tmp_path / "run.darshan"))).order
+    assert order is not None and (order.contiguous, order.ahead, order.jumps) == (0.0, 0.0, 0.0)
 
 
 def test_a_log_without_files_has_nothing(tmp_path: Path) -> None:

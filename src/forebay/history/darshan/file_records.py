@@ -227,6 +227,13 @@ class Tables:
             self._records.stdio = stdio[~np.isin(stdio["id"], STREAMS)]
 
 
+def count_strided(uses: Uses, nprocs: int) -> NDArray[np.int64]:
+    """How many reads and writes of each record go ahead by a stride that recurs; those after an open follow none."""
+    first = np.maximum(np.where(uses["rank"] < 0, nprocs, 1), uses["opens"])[:, None]
+    strided: NDArray[np.int64] = np.maximum(uses["requests"] - uses["contiguous"] - uses["jumps"] - first, 0)
+    return strided
+
+
 class _Counters:
     """Counters of a chunk by name: a column for each, 0 if unknown."""
 

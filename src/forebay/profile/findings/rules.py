@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from forebay.history.darshan.file_records import Uses
+from forebay.history.darshan.file_records import Uses, count_strided
 from forebay.model.units import format_binary, format_duration, format_size, plural
 from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Counts, Evidence, Files
 from forebay.profile.findings.finding import Code, Finding, Relief
@@ -216,7 +216,8 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     called: Files = calls["id"]
     used: Files = uses["id"]
     alone = np.isin(used, called[(independent > 1) & (independent > collective)]) | ~np.isin(used, called)
-    turns = _find_turns(evidence) & (alone & evidence.shared)[:, None]
+    turns = count_strided(uses, evidence.nprocs) > MOSTLY * uses["requests"]
+    turns &= (alone & evidence.shared)[:, None]
     chosen: Bools = np.asarray(turns.any(axis=1))
     if not chosen.any():
         return
@@ -243,15 +244,6 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
         files=evidence.name_files(saved.sum(axis=1)),
         relief=Relief(saved=float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, undone=chosen),
     )
-
-
-def _find_turns(evidence: Evidence) -> Bools:
-    """Which reads and writes of each record mostly skip what other processes use, at a stride that recurs."""
-    uses = evidence.posix
-    rank: Counts = uses["rank"]
-    first = np.where(rank < 0, evidence.nprocs, 1)[:, None]  # a first request follows none
-    skipping: Bools = uses["requests"] - uses["contiguous"] - uses["jumps"] - first > MOSTLY * uses["requests"]
-    return skipping
 
 
 def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:

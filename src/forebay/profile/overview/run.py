@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.activity import Activity, read_activity
-from forebay.history.darshan.file_records import KINDS, ModuleTotals, Uses
+from forebay.history.darshan.file_records import KINDS, ModuleTotals, Uses, count_strided
 from forebay.history.darshan.log import open_log
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.overview.files import FileOverview, describe_files
@@ -18,8 +18,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Where requests begin, as shares of all: at the end of the previous one, at a stride or gap ahead, or elsewhere;
-    and the share that does not begin at a multiple of the file system's block."""
+    """Where requests begin, as shares of those that follow another one: at its end, at a stride that recurs, or
+    elsewhere (all 0 if none does so); and the share of all that does not begin at a multiple of the file system's
+    block."""
 
     contiguous: float
     ahead: float
@@ -87,7 +88,7 @@ def describe_run(evidence: Evidence) -> RunOverview:
         shares=_measure_shares(kinds, records.job.run_time * records.job.nprocs),
         io_seconds=sum(_slowest_seconds(uses, records.job.nprocs) for uses in kinds),
         by_process=_bytes_by_process(evidence, kinds, activity),
-        order=_describe_order(records.posix),
+        order=_describe_order(records.posix, evidence.nprocs),
         slowest_file=_find_slowest(evidence),
     )
 
@@ -127,12 +128,19 @@ def _bytes_by_process(evidence: Evidence, kinds: list[Uses], activity: Activity 
     return None if activity is None else activity.by_process
 
 
-def _describe_order(uses: Uses) -> Order | None:
+def _describe_order(uses: Uses, nprocs: int) -> Order | None:
     requests = int(uses["requests"].sum())
     if not requests:
         return None
-    contiguous, jumps, unaligned = (int(uses[name].sum()) / requests for name in ("contiguous", "jumps", "unaligned"))
-    return Order(contiguous=contiguous, ahead=max(1 - contiguous - jumps, 0.0), jumps=jumps, unaligned=unaligned)
+    contiguous, jumps, unaligned = (int(uses[name].sum()) for name in ("contiguous", "jumps", "unaligned"))
+    ahead = int(count_strided(uses, nprocs).sum())
+    following = max(contiguous + ahead + jumps, 1)
+    return Order(
+        contiguous=contiguous / following,
+        ahead=ahead / following,
+        jumps=jumps / following,
+        unaligned=unaligned / requests,
+    )
 
 
 def _find_slowest(evidence: Evidence) -> SlowestFile | None:

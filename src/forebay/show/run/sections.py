@@ -43,12 +43,13 @@ def show_requests(overview: RunOverview) -> Section | None:
 def _describe_order(overview: RunOverview) -> Facts:
     facts: list[tuple[str, object]] = []
     if order := overview.order:
-        facts += [
-            ("Begin where the last one ended", format_share(order.contiguous)),
-            ("Go ahead by a stride that recurs", format_share(order.ahead)),
-            ("Jump ahead or back", format_share(order.jumps)),
-            ("Not at a block of the file system", format_share(order.unaligned)),
-        ]
+        if order.contiguous or order.ahead or order.jumps:
+            facts += [
+                ("Begin where the last one ended", format_share(order.contiguous)),
+                ("Go ahead by a stride that recurs", format_share(order.ahead)),
+                ("Jump ahead or back", format_share(order.jumps)),
+            ]
+        facts.append(("Not at a block of the file system", format_share(order.unaligned)))
     if calls := overview.collective + overview.independent:
         facts.append(("Collective MPI-IO calls", f"{overview.collective:,} of {calls:,}"))
     return facts
