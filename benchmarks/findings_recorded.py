@@ -37,7 +37,7 @@ RUNS: dict[str, tuple[str, set[str], set[str]]] = {
     "random-own-4k": ("ior -z -F -t 4k -b 32m", {SMALL, "random-access"}, {"misaligned"}),
     "random-1m": ("ior -z -t 1m -b 256m", {"random-access"}, set()),
     "mdtest-easy": ("mdtest -n 2000 -u -L -F", {"metadata-bound"}, {SMALL}),
-    "mdtest-hard": ("mdtest -n 1000 -F -w 3901 -e 3901", {"metadata-bound", SMALL}, set()),
+    "mdtest-hard": ("mdtest -n 1000 -F -w 3901 -e 3901", {"metadata-bound"}, {SMALL}),
 }
 
 
