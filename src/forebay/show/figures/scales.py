@@ -67,9 +67,13 @@ def slowdown_axis(axes: Axes, top: float) -> None:
 
 
 def log_axis(axes: Axes, ticks: LogLocator | None = None) -> None:
-    """Make the y axis logarithmic, with plain numbers at `ticks`, or else at 1, 2, 5, 10 and so on."""
+    """Make the y axis logarithmic, with plain numbers at `ticks`, or else at 1, 2, 5, 10 and so on.
+
+    If what is drawn spans less than a factor of ten, there are numbers between these.
+    """
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(ticks or LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(ticks or LogLocator(subs=(1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 4, 5, 7)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_locator(NullLocator())
 
