@@ -59,10 +59,16 @@ def _draw_volumes(axes: Axes, apps: Sequence[AppSums]) -> None:
         left = app.runs**2 > max(a.runs for a in moved)  # a name to the right of the edge would be cut off
         side, shift = ("right", -4) if left else ("left", 4)
         annotate(axes, printable(app.app, 20), (app.runs, app.total_bytes), (shift, 3), ha=side, fontsize=6)
+    axes.xaxis.set_major_locator(_count_ticks(max((a.runs for a in moved), default=1)))
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
     for axis, form in ((axes.xaxis, "{:,.0f}".format), (axes.yaxis, size)):
         axis.set_major_formatter(FuncFormatter(lambda value, _, form=form: form(value)))
         axis.set_minor_formatter(NullFormatter())
+
+
+def _count_ticks(most: float) -> LogLocator:
+    """Powers of ten for a logarithmic axis, and 2 and 5 times these if there are few."""
+    return LogLocator(subs=(1, 2, 5) if most < 100 else (1,), numticks=12)
 
 
 def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
@@ -73,7 +79,7 @@ def _draw_performance(axes: Axes, apps: Sequence[AppSums]) -> None:
     axes.scatter(mean, y, s=12, color="#0072B2", zorder=4, label="mean")  # on top, because a single run has both
     axes.scatter(best, y, s=26, color="#D55E00", marker="D", zorder=3, label="best run")
     axes.set_yticks(y, [printable(app.app, 22) for app in apps], fontsize=6.5)
-    axes.set(title="performance of applications with most runs", ylim=(-0.7, max(len(apps), 3) - 0.3))
+    axes.set(title="performance of the applications with the most runs", ylim=(-0.7, max(len(apps), 3) - 0.3))
     if apps:
         bandwidth_axis(axes, "x", np.concatenate((mean, best)), most_ticks=6)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize=7)
@@ -267,7 +273,7 @@ def _draw_bins(axes: Axes, bins: Sequence[Bin], labels: Sequence[str], default: 
         axes.tick_params(axis="x", rotation=40)
     centre_groups(axes, len(bins), 4)
     axes.set(yscale="log", ylim=(0.6, 4 * max(float(runs.max(initial=0)), 1.0)))
-    axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    axes.yaxis.set_major_locator(_count_ticks(float(runs.max(initial=0))))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     for at, b in zip(x, bins, strict=True):
