@@ -35,10 +35,12 @@ def advise(
     system: Annotated[Path | None, typer.Option(help="TOML file with a [filesystem] table.")] = None,
     filesystem: Annotated[Path | None, typer.Option(help="Use only runs on this file system.", metavar="MOUNT")] = None,
     policy: Annotated[str, typer.Option(help="Striping policy; NAME:option=value sets an option.")] = "forebay",
-    targets: Annotated[int | None, typer.Option(help="Number of targets, if unknown.", min=1, max=65535)] = None,
+    targets: Annotated[
+        int | None, typer.Option(help="Number of targets, if the history does not have it.", min=1, max=65535)
+    ] = None,
     pool: Annotated[str | None, typer.Option(help="Put new files on this OST pool (Lustre).", metavar="NAME")] = None,
     job: Annotated[str | None, typer.Option(help="Lease the targets to this job; no other job gets them.")] = None,
-    lifetime: Annotated[str, typer.Option("--lease", help="The longest time that the lease lasts.")] = "24 h",
+    lifetime: Annotated[str, typer.Option("--lease", help="Longest duration of the lease.")] = "24 h",
     release: Annotated[str | None, typer.Option(help="End the leases of this job.", metavar="JOB")] = None,
     apply: Annotated[Path | None, typer.Option(help="Set and verify the layout of this folder.", metavar="DIR")] = None,
     shadow: Annotated[bool, typer.Option("--shadow", help="Only decide and record; change nothing.")] = False,

@@ -181,7 +181,7 @@ def watch(
 ) -> None:
     """Find what became slower, jobs in each other's way, and lost hours.
 
-    For every night, after the ingest. With --mail or --metrics, the report itself is only printed as --json.
+    Run it every night after the ingest. With --mail or --metrics, the report itself is only printed as --json.
     """
     from forebay.act.files import write_file
     from forebay.act.metrics import format_metrics

@@ -32,7 +32,9 @@ _LOOPS = ("striping",)
 )
 def bench(
     processes: Annotated[int, typer.Option(help="Number of client processes.", min=1, max=1024)] = 8,
-    pattern: Annotated[str, typer.Option(help="Or shared-contiguous, or shared-strided.")] = "file-per-process",
+    pattern: Annotated[
+        str, typer.Option(help="file-per-process, shared-contiguous or shared-strided.")
+    ] = "file-per-process",
     operation: Annotated[str, typer.Option(help="read, write or both.")] = "both",
     request: Annotated[str, typer.Option(help="Size of each request.")] = "256 KiB",
     total: Annotated[str, typer.Option(help="Bytes that all processes together move in a round.")] = "256 MiB",
