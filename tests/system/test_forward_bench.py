@@ -81,7 +81,7 @@ def test_a_council_is_watched(tmp_path: Path) -> None:
     found = document(*SMALL, *options, "--plot", picture)
     assert [cost["operation"] for cost in found["overhead"]] == ["read"]
     assert len(found["runs"]) == 2
-    windows = {0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16}
+    windows = {0.0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16}
     assert {decision["window"] for decision in found["decisions"]} <= windows | {None}
     assert picture.read_bytes().startswith(b"\x89PNG")
 

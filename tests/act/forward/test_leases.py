@@ -23,7 +23,7 @@ from support.forward import KEY
 from support.forward_nodes import NodeThread, node_thread
 from support.processes import wait_until
 
-ME = User(0, 0, os.getpid())
+ME = User(os.getuid(), os.getgid(), os.getpid())
 ROOM = memoryview(bytearray(100_000))
 
 
