@@ -52,6 +52,14 @@ def test_the_study_writes_report_tables_and_figures(forebay: Forebay, tmp_path: 
     assert ("space", 0.5, "fcfs-bb") in changed
 
 
+def test_a_sweep_that_leaves_more_jobs_out_says_so(forebay: Forebay) -> None:
+    rows = read_jobs(str(EXAMPLE)).rows
+    fitting = int((rows["bytes"] <= 16 * 10**9).sum())
+    assert 0 < fitting < len(rows)
+    ran = forebay("study", "jobs", "--jobs", EXAMPLE, *MACHINE, "--schedule", "sjf-bb", "--sweep", "space=0.1")
+    assert f"With 0.1 times the space, {fitting} jobs fit on the machine instead of {len(rows)}:" in ran.out
+
+
 def test_rows_and_starts_agree_with_the_jobs(forebay: Forebay, tmp_path: Path) -> None:
     options = ("--jobs", EXAMPLE, *MACHINE, *TWO, "--json", "--starts", "starts.csv")
     document = forebay("study", "jobs", *options).json

@@ -7,7 +7,7 @@ import numpy as np
 from forebay.model.units import format_size, plural
 from forebay.show.phrases import format_finite, join_names, percent, shorten
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Record, records, select
+from forebay.show.rows import Record, distinct_values, records, select
 from forebay.studies.jobs.figures import AXES, figures_of
 from forebay.studies.jobs.measures import SIZES
 from forebay.studies.jobs.results import (
@@ -141,6 +141,7 @@ def conclusions(results: JobsResults) -> Iterator[str]:
     yield from _name_scarce_resource(results)
     if len(results.schedules) > 1:
         yield from _sweeps(results)
+    yield from _count_fitting(results)
 
 
 def _mention_rejected(results: JobsResults) -> Iterator[str]:
@@ -255,4 +256,17 @@ def _sweeps(results: JobsResults) -> Iterator[str]:
             ]
             yield (
                 f"Waiting time / slowdown of {name} over {results.reference}, by {AXES[sweep]}: {join_names(parts)}."
+            )
+
+
+def _count_fitting(results: JobsResults) -> Iterator[str]:
+    """Say where more or fewer jobs run than on the study's own machine, as means are then of other jobs."""
+    whole = int(select(results.base, schedule=results.reference)["count"].sum())
+    for sweep, value in distinct_values(results.runs, "sweep", "value"):
+        runs = select(results.runs, sweep=sweep, value=value, schedule=results.reference)
+        count = int(runs["count"].sum())
+        if count != whole:
+            yield (
+                f"With {value:g} times the {sweep}, {count:,} jobs fit on the machine instead of {whole:,}: compare "
+                "policies there, but not the waiting time with that at other sizes."
             )
