@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forebay.history.darshan.file_records import read_file_records
@@ -57,3 +58,19 @@ def test_without_findings_there_is_no_gain(tmp_path: Path) -> None:
     program = Program(4)
     own(program, 16 * MIB, 4 * MIB)
     assert predict_together(read(program, tmp_path), []) is None
+
+
+def test_reads_in_order_leave_the_turns_of_writes(tmp_path: Path) -> None:
+    """Only what a remedy is about is in order after it: here small reads, while the writes still take turns."""
+    program = Program(16)
+    shared_turns(program, 500, 16 * KIB, "READ")
+    shared_turns(program, 500, 16 * KIB)
+    striped(program, 1, [0])
+    evidence = read(program, tmp_path)
+    reads = np.zeros((evidence.posix.size, 2), dtype=bool)
+    reads[:, 0] = True
+    saved = float((evidence.data_seconds - evidence.ideal_seconds)[:, 0].sum())
+    changed = evidence.find_limits(saved, reads)
+    assert changed.lock == evidence.limits.lock > 0
+    assert changed.process < evidence.limits.process
+    assert changed.ost < evidence.limits.ost

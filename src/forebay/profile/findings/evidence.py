@@ -173,15 +173,16 @@ class Evidence:
         return not self.matters or part * self.busiest_seconds >= NOTICEABLE * self.records.job.run_time
 
     def predict_gain(self, saved: float, undone: Bools | None = None) -> float:
-        """How many times as fast the I/O is with so many of the model's `seconds` less, if `undone` records have
-        large requests in order; 1.0 if nobody would notice, or if something else limits the run."""
+        """How many times as fast the I/O is with so many of the model's `seconds` less, if the `undone` reads and
+        writes of each record have large requests in order; 1.0 if nobody would notice, or if something else limits the
+        run."""
         if not self.is_noticeable(saved):
             return 1.0
         return self.compare(self.find_limits(saved, undone))
 
     def find_limits(self, saved: float = 0.0, undone: Bools | None = None, count: int | None = None) -> Limits:
         """What limits the run with so many of the model's `seconds` less, large requests in order for the `undone`
-        records, and all bytes on `count` OSTs."""
+        reads and writes of each record, and all bytes on `count` OSTs."""
         ost = self.find_ost_limit(undone, count)
         return Limits(
             process=self._find_process_limit(saved, undone),
@@ -195,7 +196,7 @@ class Evidence:
         stand (`find_lock_limit`)."""
         left = self.seconds - saved
         if self.targets is not None:
-            turns = self._turns if undone is None else self._turns * ~undone
+            turns = self._turns if undone is None else self._turns * ~undone[:, 1]
             left -= float(turns.sum()) * self.fs.lock
         return max(left, 0.0) / self.nprocs * self.skew
 
@@ -225,7 +226,7 @@ class Evidence:
             return 0.0
         trips = self._trips
         if undone is not None:
-            trips = np.where(undone, np.ceil(self.posix["bytes"] / self.fs.rpc).sum(axis=1), trips)
+            trips = np.where(undone, np.ceil(self.posix["bytes"] / self.fs.rpc), trips)
         total = float(self.targets.bytes.sum())
         busiest = float(self.targets.bytes.max()) if count is None else total / count
         return busiest / self.fs.ost + busiest / max(total, 1.0) * float(trips.sum()) * self.fs.serve
@@ -240,10 +241,8 @@ class Evidence:
 
     @cached_property
     def _trips(self) -> Singles:
-        """How many requests of each record reach a server."""
-        return self.compute_by_blocks(
-            lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[0].sum(axis=1), ()
-        )
+        """How many reads and writes of each record reach a server."""
+        return self.compute_by_blocks(lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[0])
 
     def find_lock_limit(self, undone: Bools | None = None, count: int | None = None) -> float:
         """Seconds for the turns that processes take in the stripes of the busiest file, if these records have large
@@ -262,7 +261,8 @@ class Evidence:
         mean = written / requests
         small = self._turns[chosen]
         if undone is not None:
-            mean, small = np.where(undone[chosen], self.fs.rpc, mean), np.where(undone[chosen], 0.0, small)
+            in_order = undone[chosen, 1]
+            mean, small = np.where(in_order, self.fs.rpc, mean), np.where(in_order, 0.0, small)
         block = mean * self.fs.neighbours
         extent = np.maximum(np.minimum(used.stripe_size[at], block), block / stripes)
         large = np.where((mean >= self.fs.rpc) & (stripes > 1), written / np.maximum(extent, 1), 0.0)

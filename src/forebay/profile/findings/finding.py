@@ -34,7 +34,7 @@ class Code(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Relief:
     """What a remedy changes in the model: `saved` seconds of all processes, large requests in order for the `undone`
-    records, `count` OSTs, and the same for every process if it `levels`."""
+    reads and writes of each record, `count` OSTs, and the same for every process if it `levels`."""
 
     saved: float = 0.0
     undone: NDArray[np.bool_] | None = None

@@ -81,7 +81,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         chosen = is_small & (evidence.shared == shared)[:, None]
         saved = (evidence.data_seconds - evidence.ideal_seconds) * chosen
         saved += (chosen & alone) * (np.array(evidence.fs.call) + evidence.fs.latency)
-        gain = evidence.predict_gain(float(saved.sum()), chosen.any(axis=1))
+        gain = evidence.predict_gain(float(saved.sum()), chosen)
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
         if gain < LEAST_GAIN or count < _LEAST_CALLS * evidence.nprocs:
             continue
@@ -106,7 +106,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
             predicted_gain=gain,
             numbers={"requests": count, "mean_bytes": total // count, "file_count": files},
             files=evidence.name_files(saved.sum(axis=1)),
-            relief=Relief(saved=float(saved.sum()), undone=chosen.any(axis=1)),
+            relief=Relief(saved=float(saved.sum()), undone=chosen),
         )
 
 
@@ -128,7 +128,8 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     saved = evidence.compute_by_blocks(lambda block: _find_misaligned_seconds(evidence, block), ())
     chosen = np.asarray(saved > 0)
-    gain = evidence.predict_gain(float(saved.sum()), chosen)
+    undone = np.column_stack((chosen, chosen))
+    gain = evidence.predict_gain(float(saved.sum()), undone)
     if gain < LEAST_GAIN:
         return
     unaligned: Ints = uses["unaligned"]
@@ -148,7 +149,7 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"requests": count, "of": total, "alignment": block, "common_size": common},
         files=evidence.name_files(saved),
-        relief=Relief(saved=float(saved.sum()), undone=chosen),
+        relief=Relief(saved=float(saved.sum()), undone=undone),
     )
 
 
@@ -176,7 +177,7 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     chosen &= uses["extent"] > evidence.fs.rpc  # what one request can hold is not read here and there
     random: Bools = np.asarray(chosen.any(axis=1))
     saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
-    gain = evidence.predict_gain(float(saved.sum()), random)
+    gain = evidence.predict_gain(float(saved.sum()), chosen)
     if gain < LEAST_GAIN:
         return
     count, total = int(jumps[chosen].sum()), int(requests[chosen].sum())
@@ -192,7 +193,7 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"requests": count, "of": total},
         files=evidence.name_files(saved.sum(axis=1)),
-        relief=Relief(saved=float(saved.sum()), undone=random),
+        relief=Relief(saved=float(saved.sum()), undone=chosen),
     )
 
 
@@ -210,6 +211,8 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     """Processes that take turns in a file, piece by piece, with calls that each makes on its own. Collective calls
     would put the pieces of all together; they can't do so with blocks of one process, or with places that are
     random."""
+    if not evidence.shared.any():
+        return
     calls, uses = evidence.records.calls, evidence.posix
     independent: Ints = calls["independent"].sum(axis=1)
     collective: Ints = calls["collective"].sum(axis=1)
@@ -225,7 +228,7 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     requests: Ints = uses["requests"]
     ids = np.unique(used[chosen])
     count = int(independent[np.isin(called, ids)].sum())
-    gain = evidence.predict_gain(float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, chosen)
+    gain = evidence.predict_gain(float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, turns)
     if gain < LEAST_GAIN:
         return
     mean = int(uses["bytes"][turns].sum() / requests[turns].sum())
@@ -242,7 +245,7 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
         predicted_gain=gain,
         numbers={"independent_calls": count, "mean_bytes": mean, "file_count": ids.size},
         files=evidence.name_files(saved.sum(axis=1)),
-        relief=Relief(saved=float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, undone=chosen),
+        relief=Relief(saved=float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, undone=turns),
     )
 
 

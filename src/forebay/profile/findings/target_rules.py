@@ -32,7 +32,9 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
     limits = evidence.limits
     lock = evidence.find_lock_limit(count=max(count, stripes)) if is_shared else limits.lock
     gain = evidence.compare(replace(limits, ost=min(limits.ost, evidence.find_ost_limit(count=count)), lock=lock))
-    if min(gain, _predict_in_order(evidence, count, stripes if is_shared else None)) < _LEAST_GAIN or processes == 1:
+    if processes == 1 or gain < _LEAST_GAIN:
+        return
+    if _predict_in_order(evidence, count, stripes if is_shared else None) < _LEAST_GAIN:
         return
     if is_shared:
         yield Finding(
@@ -71,7 +73,7 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
 
 def _predict_in_order(evidence: Evidence, count: int, stripes: int | None) -> float:
     """The gain of `count` OSTs if all requests were large and in order: more stripes are no remedy for small ones."""
-    undone: Bools = np.ones(evidence.posix.size, dtype=bool)
+    undone: Bools = np.ones((evidence.posix.size, 2), dtype=bool)
     limits = evidence.find_limits(float((evidence.data_seconds - evidence.ideal_seconds).sum()), undone)
     lock = limits.lock if stripes is None else evidence.find_lock_limit(undone, max(count, stripes))
     changed = replace(limits, ost=min(limits.ost, evidence.find_ost_limit(undone, count)), lock=lock)
