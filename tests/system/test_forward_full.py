@@ -1,9 +1,10 @@
-"""A data server whose disk is full: the program gets ENOSPC, and what was written before is there."""
+"""A data server whose disk is full or read-only: the program is told so, and what was written before is there."""
 
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,48 @@ def test_a_full_disk_reaches_the_program_and_nothing_earlier_is_hurt(running: tu
     assert (point / "again").read_bytes() == earlier
     with made.client() as client:
         assert client.stat("/again").size == 3 * MIB
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+@contextmanager
+def disk_that_breaks(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A file system, and what makes it read-only, as ext4 does by itself after an error."""
+    image, disk = folder / "disk.img", folder / "disk"
+    with image.open("wb") as file:
+        file.truncate(32 * MIB)
+    disk.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, timeout=60)
+    mounted = ["mount", "-o", "loop,errors=remount-ro", str(image), str(disk)]
+    if subprocess.run(mounted, capture_output=True, timeout=60).returncode:
+        pytest.skip("an image can't be mounted here: that needs root and a loop device")
+    try:
+        source = subprocess.run(["findmnt", "-n", "-o", "SOURCE", disk], stdout=subprocess.PIPE, text=True, timeout=60)
+        trigger = Path("/sys/fs/ext4", Path(source.stdout.strip()).name, "trigger_fs_error")
+        if not os.access(trigger, os.W_OK):
+            pytest.skip("ext4 takes no errors from here")
+        yield disk, lambda: _write(trigger, "error")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("server", [0, 1])
+def test_a_disk_that_becomes_read_only_is_told_of_and_keeps_what_it_has(tmp_path: Path, server: int) -> None:
+    needs_fuse()
+    with disk_that_breaks(tmp_path) as (disk, break_disk), layer() as made:
+        places = [made.folder / "data0", made.folder / "data1"]
+        places[server] = disk / "data"
+        made.add_servers(2, places)
+        made.add_nodes(1)
+        start(*made.servers, *made.nodes)
+        part, point = made.add_mount()
+        part.start()
+        earlier = os.urandom(MIB)
+        (point / "earlier").write_bytes(earlier)
+        break_disk()
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.EROFS):
+            (point / "later").write_bytes(bytes(MIB))
+        assert (point / "earlier").read_bytes() == earlier
+        made.stop()

@@ -252,15 +252,22 @@ class NameStore:
         try:
             return self._db.execute(statement, values)
         except sqlite3.Error as error:
-            raise _as_system_error(error) from None
+            raise self._as_system_error(error) from None
 
+    def _as_system_error(self, error: sqlite3.Error) -> OSError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_CONSTRAINT:
+            return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        number = errno.ENOSPC if code == sqlite3.SQLITE_FULL else self._find_trouble()
+        return OSError(number, f"the database of names: {error}")
 
-def _as_system_error(error: sqlite3.Error) -> OSError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_CONSTRAINT:
-        return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    number = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_READONLY: errno.EROFS}.get(code, errno.EIO)
-    return OSError(number, f"the database of names: {error}")
+    def _find_trouble(self) -> int:
+        """The errno that says more than SQLite: EROFS if the disk has become read-only, or else EIO."""
+        try:
+            os.utime(self.path)
+        except OSError as error:
+            return error.errno or errno.EIO
+        return errno.EIO
 
 
 def _check_is_ours(path: Path) -> None:
