@@ -51,6 +51,18 @@ for step in (1, 2, 3):
     gc.collect()
 """
 
+MADE = """
+from collections.abc import Callable
+from forebay.model.kernels import Array, kernel, name_kernel
+
+def _part(which: int, name: str) -> Callable[[Array], Array]:
+    def part(array: Array) -> Array:
+        return array[which : which + 2]
+    return kernel(name_kernel(part, name))
+
+first, second = _part(0, "first"), _part(1, "second")
+"""
+
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
@@ -125,6 +137,16 @@ def test_without_a_cache_of_its_own_a_user_has_one_in_the_home(sources: Path, tm
     environment = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
     assert _compiled(sources, tmp_path, **environment) > 0
     assert list((tmp_path / ".cache/forebay/kernels").iterdir())
+
+
+def test_kernels_of_one_function_that_several_processes_compiled_are_told_apart(sources: Path, tmp_path: Path) -> None:
+    """Each is the first that its process compiles, so that numba numbers both alike."""
+    (sources / "forebay/model/made.py").write_text(MADE)
+    environment = {**os.environ, "PYTHONPATH": str(sources), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    call = "import numpy as np; from forebay.model.made import first, second; array = np.arange(9.0);"
+    _run(f"{call} first(array)", environment)
+    _run(f"{call} second(array)", environment)
+    assert _run(f"{call} print(*second(array), *first(array))", environment).split() == ["1.0", "2.0", "0.0", "1.0"]
 
 
 def test_kernels_made_while_running_are_not_kept_and_may_go(sources: Path, tmp_path: Path) -> None:

@@ -29,6 +29,15 @@ def hot_kernel(function: F) -> F:
     return _keep(function, _compile(function, counts_references=False))
 
 
+def name_kernel(function: F, name: str) -> F:
+    """Give a function that another one returns a name of its own, before it is compiled.
+
+    The cache keeps machine code of several processes, and code that has the same name is taken for the same.
+    """
+    function.__qualname__ = name
+    return function
+
+
 def fresh_kernel(function: F) -> F:
     """Compile a function made at run time. It is not cached, because no other process could find it again."""
     return cast(F, _compile(function, counts_references=True))
@@ -41,6 +50,7 @@ def _compile(function: F, *, counts_references: bool) -> Any:
 
 
 def _keep(function: F, compiled: Any) -> F:
-    if hasattr(compiled, "_cache"):  # with NUMBA_DISABLE_JIT it is a plain function
+    has_own_name = "<locals>" not in function.__qualname__  # else each process compiles it
+    if has_own_name and hasattr(compiled, "_cache"):  # with NUMBA_DISABLE_JIT it is a plain function
         compiled._cache = hooks.make_cache(function)
     return cast(F, compiled)

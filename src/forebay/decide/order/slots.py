@@ -12,7 +12,7 @@ for no slot.
 from collections.abc import Callable
 
 from forebay.decide.order import queue_layout as w
-from forebay.model.kernels import Array, hot_kernel
+from forebay.model.kernels import Array, hot_kernel, name_kernel
 
 
 @hot_kernel
@@ -39,22 +39,21 @@ def after(q: Array, slot: int) -> int:
     return slot_at(q[address(slot) + w.S_NEXT])
 
 
-def _word(which: int) -> Callable[[Array, int], int]:
+def _word(which: int, name: str) -> Callable[[Array, int], int]:
     """Return a kernel that reads one word of a slot's record."""
 
-    @hot_kernel
     def read(q: Array, slot: int) -> int:
         return q[address(slot) + which]  # type: ignore[no-any-return]
 
-    return read
+    return hot_kernel(name_kernel(read, name))
 
 
-server_of = _word(w.S_SERVER)  # its server
-file_of = _word(w.S_FILE)  # its file
-flow_of = _word(w.S_FLOW)  # its job or client
-offset_of = _word(w.S_OFFSET)  # its first byte at the server
-size_of = _word(w.S_SIZE)  # in bytes
-arrival_of = _word(w.S_TIME)  # its time of arrival, in nanoseconds
+server_of = _word(w.S_SERVER, "server_of")  # its server
+file_of = _word(w.S_FILE, "file_of")  # its file
+flow_of = _word(w.S_FLOW, "flow_of")  # its job or client
+offset_of = _word(w.S_OFFSET, "offset_of")  # its first byte at the server
+size_of = _word(w.S_SIZE, "size_of")  # in bytes
+arrival_of = _word(w.S_TIME, "arrival_of")  # its time of arrival, in nanoseconds
 
 
 @hot_kernel

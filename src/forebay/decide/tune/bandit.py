@@ -6,7 +6,7 @@ import numpy as np
 
 from forebay.decide.tune.random_draws import below
 from forebay.model.errors import BadInput
-from forebay.model.kernels import Array, kernel
+from forebay.model.kernels import Array, kernel, name_kernel
 
 ARMS = 0  # number of arms
 ORDERED = 1  # 1 if neighbours are alike: windows are, names of schedulers are not
@@ -44,21 +44,20 @@ def keep_of(half_life: float) -> float:
     return float(0.5 ** (1 / half_life)) if half_life else 1.0
 
 
-def _block(which: int) -> Callable[[Array], Array]:
+def _block(which: int, name: str) -> Callable[[Array], Array]:
     """Return a kernel that gives access to one of the BLOCKS, to read or change in place."""
 
-    @kernel
     def view(bandit: Array) -> Array:
         arms = np.int64(bandit[ARMS])
         return bandit[HEAD + which * arms : HEAD + (which + 1) * arms]
 
-    return view
+    return kernel(name_kernel(view, name))
 
 
-counts = _block(0)  # rewards of each arm, minus those forgotten
-means = _block(1)  # mean reward of each arm; 0 if untried
-squares = _block(2)  # sum of squared differences from the mean, for each arm
-priors = _block(3)  # expected reward of each arm before it is tried; only ratios matter
+counts = _block(0, "counts")  # rewards of each arm, minus those forgotten
+means = _block(1, "means")  # mean reward of each arm; 0 if untried
+squares = _block(2, "squares")  # sum of squared differences from the mean, for each arm
+priors = _block(3, "priors")  # expected reward of each arm before it is tried; only ratios matter
 expected = priors  # its name in 0.1, for tuners of other packages
 
 
