@@ -317,3 +317,16 @@ def test_a_wrong_key_is_told_of_before_anything_is_mounted(running: Layer, tmp_p
     assert done.returncode == 2
     assert "check the key" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+NO_FUSE = 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a /dev of its own")
+def test_a_node_without_fuse_says_what_to_do(running: Layer, tmp_path: Path) -> None:
+    words = ("forward", "mount", tmp_path, "--nodes", running.addresses[0], "--key", running.key_file)
+    argv = ["unshare", "--mount", "sh", "-c", NO_FUSE, "sh", sys.executable, "-m", "forebay", *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "/dev/fuse is missing or not accessible; load the kernel's FUSE module: modprobe fuse" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

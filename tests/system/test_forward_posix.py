@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from forebay.act.forward.net.payloads import Caller
 from support.examples import examples
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
-from support.processes import wait_until
+from support.processes import limited, piped, wait_until
 
 ROOT = os.geteuid() == 0
 USERS = ((0, 0), (4711, 4712), (4713, 4712)) if ROOT else ((os.getuid(), os.getgid()),)
@@ -343,6 +344,70 @@ def test_a_hole_gives_its_space_back(points: list[Path]) -> None:
     collapse = ["fallocate", "--collapse-range", "-o", "0", "-l", "64KiB", str(path)]
     done = subprocess.run(collapse, capture_output=True, text=True, timeout=60)
     assert "not supported" in done.stderr
+
+
+def test_space_is_allocated_beyond_the_end_and_ranges_become_zero(points: list[Path]) -> None:
+    path = points[0] / "allocated"
+    path.write_bytes(b"x" * 200_000)
+    blocks = path.stat().st_blocks
+    subprocess.run(["fallocate", "--keep-size", "-o", "200000", "-l", "1MiB", path], check=True, timeout=60)
+    assert (points[1] / "allocated").stat().st_size == 200_000
+    assert path.stat().st_blocks >= blocks + 2048
+    zeroed = subprocess.run(["fallocate", "--zero-range", "-o", "10", "-l", "100000", path], timeout=60)
+    if zeroed.returncode == 0:  # if the file system of the test has it
+        assert (points[1] / "allocated").read_bytes() == b"x" * 10 + bytes(100_000) + b"x" * 99_990
+
+
+def test_a_read_changes_the_time_of_access(running: Layer, points: list[Path]) -> None:
+    """A mount may show it later, so a client that keeps nothing asks."""
+    path = points[0] / "accessed"
+    path.write_bytes(bytes(100_000))  # too long for a mount to keep
+    os.utime(path, ns=(10**9, 2 * 10**9))
+    assert path.stat().st_atime_ns == 10**9
+    path.read_bytes()
+    with running.client() as client:
+        assert client.stat("/accessed").atime > 2 * 10**9
+
+
+def test_attributes_are_those_of_users_up_to_64_kib(points: list[Path]) -> None:
+    path = points[0] / "attributes"
+    path.touch()
+    for name in ("trusted.a", "system.posix_acl_access", "other"):
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.EOPNOTSUPP):
+            os.setxattr(path, name, b"value")
+    os.setxattr(path, "user.long", bytes(60_000))
+    assert os.getxattr(points[1] / "attributes", "user.long") == bytes(60_000)
+    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
+        os.setxattr(path, "user.more", bytes(6000))
+
+
+def test_names_are_any_bytes_up_to_255(points: list[Path]) -> None:
+    folder = os.fsencode(points[0] / "names")
+    Path(os.fsdecode(folder)).mkdir()
+    names = {b"\xff\xfe", b" ", b"\n", b"*?\\", b"x" * 255}
+    for name in names:
+        os.close(os.open(folder + b"/" + name, os.O_CREAT))
+    assert set(os.listdir(os.fsencode(points[1] / "names"))) == names  # noqa: PTH208
+    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENAMETOOLONG):
+        os.close(os.open(folder + b"/" + b"x" * 256, os.O_CREAT))
+
+
+def test_the_current_folder_of_a_program_may_be_removed_elsewhere(points: list[Path]) -> None:
+    (points[0] / "current").mkdir()
+    program = "import os, sys; print(flush=True); sys.stdin.read(); os.stat('.'); os.listdir('.')"
+    argv = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        argv,
+        cwd=points[0] / "current",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert limited(piped(process.stdout).readline) == "\n"
+        (points[1] / "current").rmdir()
+        _, said = process.communicate("", timeout=60)
+    assert "Stale file handle" in said
 
 
 def test_a_pipe_connects_programs_and_a_device_does_not_open(points: list[Path]) -> None:
