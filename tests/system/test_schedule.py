@@ -101,7 +101,9 @@ def test_jobs_start_in_the_order_of_the_plan_and_nothing_is_left_behind(slurm: S
         record = config.parent / "plan" / "record.jsonl"
         wait_until(lambda: record.read_text().count('"event": "ends"') == 5, "not all ends are recorded")
         planner.send_signal(signal.SIGTERM)
-        assert (planner.wait(60), limited(piped(planner.stderr).read)) == (0, "")
+        assert planner.wait(60) == 0
+        said = limited(piped(planner.stderr).read).splitlines()
+        assert [line for line in said if "compiling" not in line] == []  # the first plan on this machine compiles
     starts = {job: slurm.completed()[job]["StartTime"] for job in jobs}
     assert sorted(jobs, key=lambda job: (starts[job], -int(job))) == jobs[::-1]
     replayed = forebay("replay", str(record), "--json")
