@@ -16,7 +16,7 @@ from forebay.act.command import CommandFailed
 from forebay.act.metrics import Metric, Sample
 from forebay.act.slurm.planner.cluster import SlurmCommands
 from forebay.act.slurm.planner.plan import Because, Plan
-from forebay.act.slurm.planner.planning import Planner, Predict
+from forebay.act.slurm.planner.planning import Planner, Predict, compile_kernels
 from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
 from forebay.act.slurm.planner.steering import Book, read_book, refresh_book, steer, undo, write_book
@@ -75,6 +75,7 @@ class PlannerService:
         with _lock_folder(self._settings.schedule.folder):
             if self._settings.schedule.mode == "shadow":
                 self._try_release()  # what an earlier planner changed
+            compile_kernels()  # before the first plan, as the pause after a plan is at least as long as it took
             while not end.is_set():
                 begin = time.monotonic()
                 self.run_cycle()
