@@ -81,6 +81,7 @@ class Policy:
     keeps_file_order: bool = False  # requests to one file at one server leave as they arrived, if not aggregated
     patient: bool = True  # order: the queue sends the oldest request once `patience` others have overtaken it;
     # schedule: every job starts at some time, whatever comes after it
+    foresees: bool = False  # schedule: it reads predicted run times
     promises: bool = True  # schedule: a reserved start does not move later while no job comes
 
     @property

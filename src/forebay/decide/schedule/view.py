@@ -24,7 +24,8 @@ KNOWN_JOB = np.dtype(
         ("submit", np.float64),
         ("nodes", np.int64),
         ("walltime", np.float64),  # asked for; the job ends at the latest after that
-        ("predicted", np.float64),  # run time; the wall time unless a predictor knows better
+        ("predicted", np.float64),  # run time that is rarely exceeded; the wall time if nothing is known
+        ("urgency", np.float64),  # by prediction, 600 s over the run time, which is at least 600 s; 0 if unknown
         ("bytes", np.int64),
         ("bytes_in", np.int64),
         ("bytes_out", np.int64),

@@ -10,6 +10,7 @@ import numpy as np
 
 from forebay.decide.schedule.memory import Memory
 from forebay.decide.schedule.policies import OTHER, choose
+from forebay.decide.schedule.runtimes import Past, learn_runtime, new_past, predict_runtimes
 from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, Starts, View, new_starts
 from forebay.model.kernels import Array, hot_kernel
 from forebay.simulate.jobs import space as disks
@@ -44,6 +45,8 @@ COUNTS = np.dtype(
         ("ending", np.int64),  # holding nodes
         ("moving", np.int64),  # staging in or out
         ("carried", np.int64),  # entries of the answer that are carried out
+        ("foreseen", np.int64),  # jobs that had ended when run times were last predicted
+        ("known", np.int64),  # jobs that had arrived then
         ("passes", np.int64),  # calls of the policy
         ("refused", np.int64),  # starts for which the disks had no room in the right places
         ("retries", np.int64),  # refusals in a row on a machine without any other event
@@ -73,6 +76,7 @@ class State(NamedTuple):
     counts: Array  # one COUNTS record
     starts: Starts
     flows: Flows  # on one resource, the parallel file system
+    past: Past
 
 
 def new_state(rows: Array, nodes: int, space: int, rate: float) -> State:
@@ -99,12 +103,15 @@ def new_state(rows: Array, nodes: int, space: int, rate: float) -> State:
     counts = np.zeros(1, COUNTS)
     counts["rate"], counts["wake"] = rate, np.inf
     starts, flows = new_starts(rows.size), new_flows(1, 64)
-    return State(machine, jobs, fates, queue, by_walltime, running, ending, moving, counts, starts, flows)
+    return State(machine, jobs, fates, queue, by_walltime, running, ending, moving, counts, starts, flows, new_past())
 
 
 @hot_kernel
-def run(state: State, memory: Memory, space: Space, policy: int, most: int) -> int:
-    """Process up to `most` instants. Returns FINISHED, what `run` needs to continue, or what went wrong."""
+def run(state: State, memory: Memory, space: Space, policy: int, foresees: bool, most: int) -> int:
+    """Process up to `most` instants. Returns FINISHED, what `run` needs to continue, or what went wrong.
+
+    Run times are predicted for policies that `foresees`.
+    """
     counts = state.counts[0]
     for _ in range(most):
         if counts.next == ADVANCE:
@@ -116,6 +123,8 @@ def run(state: State, memory: Memory, space: Space, policy: int, most: int) -> i
         if counts.next == DECIDE:
             if waiting + running > memory.ids.size:
                 return MORE_MEMORY
+            if foresees:
+                _foresee(state)
             if policy == OTHER:
                 return ASK_SCHEDULE
             view = View(
@@ -165,6 +174,18 @@ def _advance(state: State, space: Space) -> int:
     counts.wake = np.inf
     state.starts.count[0] = 0
     return GO
+
+
+@hot_kernel
+def _foresee(state: State) -> None:
+    """Predict run times: of jobs that came since the last call, and of all if a job has ended since."""
+    counts, past = state.counts[0], state.past
+    first = 0 if counts.foreseen < past.count[0] else counts.waiting
+    while first > 0 and state.queue[first - 1] >= counts.known:
+        first -= 1
+    waiting, running = state.queue[first : counts.waiting], state.running[: counts.running]
+    predict_runtimes(past, state.jobs, waiting, running, state.machine[0].now)
+    counts.known, counts.foreseen = counts.arrived, past.count[0]
 
 
 @hot_kernel
@@ -315,6 +336,7 @@ def _end_run(state: State, space: Space, row: int) -> None:
     machine, counts = state.machine[0], state.counts[0]
     job, fate = state.jobs[np.uint64(row)], state.fates[np.uint64(row)]
     machine.free_nodes += job.nodes
+    learn_runtime(state.past, state.jobs, row, machine.now - job.start)
     remove_row(state.ending, counts.ending, state.fates.end, row)
     counts.ending -= 1
     remove_row(state.running, counts.running, state.jobs.end_by, row)

@@ -104,7 +104,7 @@ class _Session:
 
     def advance(self) -> bool:
         """Run for a while. Returns whether anything is left to do."""
-        code = engine.run(self.state, self.memory, self.space, self._number, INSTANTS_PER_SLICE)
+        code = engine.run(self.state, self.memory, self.space, self._number, self._policy.foresees, INSTANTS_PER_SLICE)
         counts = self.state.counts[0]
         if code == engine.ASK_SCHEDULE:
             self._ask_policy()
