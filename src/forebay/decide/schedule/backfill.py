@@ -100,9 +100,15 @@ def start_where_possible(view: View, profile: Profile, starts: Starts, behind: i
 @hot_kernel
 def plan_start(profile: Array, starts: Array, row: int, job: Array, soonest: float) -> None:
     """Reserve the job's earliest start, if there is one."""
-    start = earliest_start(profile, job, soonest, job.walltime)
+    plan_start_for(profile, starts, row, job, soonest, job.walltime)
+
+
+@hot_kernel
+def plan_start_for(profile: Array, starts: Array, row: int, job: Array, soonest: float, duration: float) -> None:
+    """Reserve the earliest start of a job that runs for `duration` seconds, if there is one."""
+    start = earliest_start(profile, job, soonest, duration)
     if start < np.inf:
-        reserve(profile, job, start, job.walltime)
+        reserve(profile, job, start, duration)
         start_at(starts, row, start)
 
 

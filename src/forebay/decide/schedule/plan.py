@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from forebay.decide.schedule.backfill import plan_holders, plan_start, start_where_possible
-from forebay.decide.schedule.memory import DEPTH
-from forebay.decide.schedule.profile import copy_profile, earliest_start, project_ends, reserve
-from forebay.decide.schedule.view import nothing_starts, soonest_start
+from forebay.decide.schedule.backfill import plan_holders, start_where_possible
+from forebay.decide.schedule.memory import DEPTH, DURATIONS, KEYS, SPARE, WEIGHTS
+from forebay.decide.schedule.profile import copy_profile, earliest_start_beside, project_ends, reserve
+from forebay.decide.schedule.view import nothing_starts, soonest_start, start_at
 from forebay.model.kernels import Array, hot_kernel
 from forebay.model.random_numbers import draw
 
@@ -19,44 +19,67 @@ _FINE = 1 << 30
 @hot_kernel
 def plan(view: Array, memory: Array, starts: Array) -> None:
     """Each job at the earliest time in the order with the least sum of waiting^alpha that annealing finds."""
-    base, trial, alpha = memory.profile, memory.trial, memory.options[0]
+    base = memory.profile
     if nothing_starts(view):
         return
     project_ends(view, base)
     if view.machine[0].holding > 0:
         plan_holders(view, base, starts, view.queue)
-    order, best, keys = memory.rows[0], memory.rows[1], memory.reals[0]
-    count, behind = 0, 0  # jobs to plan, and where the others begin
+    count, behind = list_jobs(view, memory, -1)
+    for k in range(count):
+        memory.reals[DURATIONS, k] = view.jobs[np.uint64(memory.rows[2, k])].walltime
+        memory.reals[WEIGHTS, k], memory.reals[SPARE, k] = 1.0, 0.0
+    plan_jobs(view, memory, starts, count, memory.options[0])
+    start_where_possible(view, base, starts, behind)
+
+
+@hot_kernel
+def list_jobs(view: Array, memory: Array, planned: int) -> tuple[int, int]:
+    """Write the jobs to plan, without `planned`, into `memory.rows[2]`; return how many, and where the others begin."""
+    count, behind = 0, 0
     while behind < view.queue.size and count < DEPTH:
         row = view.queue[behind]
         behind += 1
-        if not view.jobs[np.uint64(row)].held:
+        if row != planned and not view.jobs[np.uint64(row)].held:
             memory.rows[2][count] = row
             count += 1
-    jobs_to_plan = memory.rows[2][:count]
+    return count, behind
+
+
+@hot_kernel
+def plan_jobs(view: Array, memory: Array, starts: Array, count: int, alpha: float) -> None:
+    """Plan the first `count` jobs of `memory.rows[2]` for their durations in the order with the least cost found.
+
+    The cost is the sum of weight * waiting^alpha.
+    """
     if count == 0:
         return
+    jobs_to_plan, order, best, keys = memory.rows[2][:count], memory.rows[0], memory.rows[1], memory.reals[KEYS]
     least, worst = np.inf, 0.0
     for which in range(ORDERS):
         for k in range(count):
             job = view.jobs[np.uint64(jobs_to_plan[k])]
-            keys[k] = _key(job, which) if which < LAST else _last_place(memory, job.id)
+            length = memory.reals[DURATIONS, k] / memory.reals[WEIGHTS, k]
+            keys[k] = _key(job, length, which) if which < LAST else _last_place(memory, job.id)
         sort_by(keys, order, count)
-        cost = _cost(view, base, trial, jobs_to_plan, order, alpha, np.inf)
+        cost = _cost(view, memory, jobs_to_plan, order, alpha, np.inf)
         worst = max(worst, cost)
         if cost < least:
             least = cost
             copy(order, best, count)
     if count > 1:
         copy(best, order, count)
-        _anneal(view, memory, jobs_to_plan, least, worst)
+        _anneal(view, memory, jobs_to_plan, alpha, least, worst)
     memory.planned[0] = count
     for k in range(count):
         row = jobs_to_plan[best[k]]
         job = view.jobs[np.uint64(row)]
         memory.ids[k] = job.id
-        plan_start(base, starts, row, job, soonest_start(view, job))
-    start_where_possible(view, base, starts, behind)
+        duration, spare = memory.reals[DURATIONS, best[k]], memory.reals[SPARE, best[k]]
+        start = earliest_start_beside(memory.profile, job, soonest_start(view, job), duration, spare)
+        if start < np.inf:
+            reserve(memory.profile, job, start, duration)
+            start_at(starts, row, start)
 
 
 @hot_kernel
@@ -67,17 +90,17 @@ def copy(source: Array, target: Array, count: int) -> None:
 
 
 @hot_kernel
-def _key(job: Array, which: int) -> float:
-    """Return what order number `which` sorts by."""
+def _key(job: Array, length: float, which: int) -> float:
+    """Return what order number `which` sorts by; `length` is the duration over the weight."""
     if which == 0:
         return 0.0  # order of arrival
     if which <= 2:
-        return job.walltime if which == 1 else -job.walltime  # type: ignore[no-any-return]
+        return length if which == 1 else -length
     if which <= 4:
         return float(job.nodes) if which == 3 else -float(job.nodes)
     if which <= 6:
         return float(job.bytes) if which == 5 else -float(job.bytes)
-    return job.nodes * job.walltime if which == 7 else job.bytes / job.nodes  # type: ignore[no-any-return]
+    return job.nodes * length if which == 7 else job.bytes / job.nodes  # type: ignore[no-any-return]
 
 
 @hot_kernel
@@ -110,7 +133,7 @@ def sort_by(keys: Array, order: Array, count: int) -> None:
 
 
 @hot_kernel
-def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst: float) -> None:
+def _anneal(view: Array, memory: Array, jobs_to_plan: Array, alpha: float, least: float, worst: float) -> None:
     """Swap jobs in the order, and leave the best order seen in `memory.rows[1]`."""
     order, best, chance, count = memory.rows[0], memory.rows[1], memory.chance, jobs_to_plan.size
     temperature = _WARMTH * (worst - least if worst > least else least)
@@ -120,7 +143,7 @@ def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst
         luck = (draw(chance, _FINE) + 1.0) / _FINE
         order[first], order[second] = order[second], order[first]
         limit = present - temperature * np.log(luck)  # Metropolis: accepted below it
-        cost = _cost(view, memory.profile, memory.trial, jobs_to_plan, order, memory.options[0], limit)
+        cost = _cost(view, memory, jobs_to_plan, order, alpha, limit)
         if cost < limit:
             present = cost
             if cost < least:
@@ -133,29 +156,30 @@ def _anneal(view: Array, memory: Array, jobs_to_plan: Array, least: float, worst
 
 
 @hot_kernel
-def _cost(
-    view: Array, base: Array, trial: Array, jobs_to_plan: Array, order: Array, alpha: float, limit: float
-) -> float:
+def _cost(view: Array, memory: Array, jobs_to_plan: Array, order: Array, alpha: float, limit: float) -> float:
     """Return the cost of an order; inf as soon as it cannot stay below `limit`."""
-    copy_profile(base, trial)
+    trial, durations, weights = memory.trial, memory.reals[DURATIONS], memory.reals[WEIGHTS]
+    copy_profile(memory.profile, trial)
     total = 0.0  # with every job that has no start yet at its soonest one
-    for row in jobs_to_plan:
-        job = view.jobs[np.uint64(row)]
-        total += _weighted_wait(job, soonest_start(view, job), alpha)
     for k in range(jobs_to_plan.size):
-        job = view.jobs[np.uint64(jobs_to_plan[order[k]])]
+        job = view.jobs[np.uint64(jobs_to_plan[k])]
+        total += weights[k] * _raise(soonest_start(view, job) - job.submit, alpha)
+    for k in range(jobs_to_plan.size):
+        at = order[k]
+        job = view.jobs[np.uint64(jobs_to_plan[at])]
         soonest = soonest_start(view, job)
-        start = earliest_start(trial, job, soonest, job.walltime)
-        total += _weighted_wait(job, start, alpha) - _weighted_wait(job, soonest, alpha)
+        start = earliest_start_beside(trial, job, soonest, durations[at], memory.reals[SPARE, at])
+        if start == np.inf:  # in every order: it needs more nodes or bytes than there are at any time
+            continue
+        total += weights[at] * (_raise(start - job.submit, alpha) - _raise(soonest - job.submit, alpha))
         if total >= limit:
             return np.inf
-        reserve(trial, job, start, job.walltime)
+        reserve(trial, job, start, durations[at])
     return total
 
 
 @hot_kernel
-def _weighted_wait(job: Array, start: float, alpha: float) -> float:
-    wait = start - job.submit
+def _raise(wait: float, alpha: float) -> float:
     if alpha == 1.0:
-        return wait  # type: ignore[no-any-return]
-    return wait * wait if alpha == 2.0 else wait**alpha  # type: ignore[no-any-return]
+        return wait
+    return wait * wait if alpha == 2.0 else wait**alpha

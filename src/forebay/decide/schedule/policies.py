@@ -3,6 +3,7 @@
 from forebay.decide.policy import Policy, scheduler
 from forebay.decide.schedule.backfill import easy, fcfs, fcfs_bb, filler, sjf_bb
 from forebay.decide.schedule.conservative import conservative_bb
+from forebay.decide.schedule.forebay import forebay
 from forebay.decide.schedule.plan import plan
 from forebay.decide.schedule.slurm import slurm
 from forebay.decide.schedule.window import window
@@ -20,6 +21,7 @@ SCHEDULES = (
     scheduler("window", source="Fan et al. 2019, exact")(window),
     scheduler("plan", source=_KOPANSKI, options={"alpha": 1.0}, patient=False, promises=False)(plan),
     scheduler("slurm", source="Slurm 22.05, measured")(slurm),
+    scheduler("forebay", source="Forebay", promises=False, foresees=True)(forebay),
 )
 OTHER = -1  # a policy of another package: the caller calls it
 
@@ -51,3 +53,5 @@ def choose(policy: int, view: Array, memory: Array, starts: Array) -> None:
         plan(view, memory, starts)
     elif policy == 8:
         slurm(view, memory, starts)
+    elif policy == 9:
+        forebay(view, memory, starts)

@@ -6,6 +6,8 @@ import numpy as np
 
 from forebay.model.kernels import Array, hot_kernel
 
+_SOON = 1.0  # s, in which a job that should have ended is expected to end
+
 
 class Profile(NamedTuple):
     times: Array
@@ -38,6 +40,18 @@ def project_ends(view: Array, profile: Array) -> None:
     for row in view.running:
         job = jobs[np.uint64(row)]
         release(profile, job, job.end_by, job.space_until)
+
+
+@hot_kernel
+def project_expected_ends(view: Array, profile: Array) -> None:
+    """The same if every running job ends when that is expected."""
+    machine, jobs = view.machine[0], view.jobs
+    profile.times[0], profile.nodes[0], profile.bytes[0] = machine.now, machine.free_nodes, machine.free_bytes
+    profile.size[0] = 1
+    for row in view.running:
+        job = jobs[np.uint64(row)]
+        early = job.end_by - max(job.expected_end, machine.now + _SOON) if job.end_by > machine.now else 0.0
+        release(profile, job, job.end_by - max(early, 0.0), job.space_until - max(early, 0.0))
 
 
 @hot_kernel
@@ -94,9 +108,16 @@ def add(profile: Array, start: float, end: float, nodes: int, size: int) -> None
 @hot_kernel
 def earliest_start(profile: Array, job: Array, soonest: float, duration: float) -> float:
     """Return the first time from `soonest` on at which the job can run for `duration` seconds; inf if never."""
+    return earliest_start_beside(profile, job, soonest, duration, 0.0)
+
+
+@hot_kernel
+def earliest_start_beside(profile: Array, job: Array, soonest: float, duration: float, spare: float) -> float:
+    """The same if `spare` nodes more must be free."""
+    nodes = job.nodes + int(spare)
     if job.held:
-        return earliest_free(profile, job.nodes, 0, soonest, 0.0, duration, 0.0)
-    return earliest_free(profile, job.nodes, job.bytes, soonest, job.stage_in, duration, job.stage_out)
+        return earliest_free(profile, nodes, 0, soonest, 0.0, duration, 0.0)
+    return earliest_free(profile, nodes, job.bytes, soonest, job.stage_in, duration, job.stage_out)
 
 
 @hot_kernel
