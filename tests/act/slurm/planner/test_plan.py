@@ -6,8 +6,10 @@ import math
 import pytest
 
 from forebay.act.slurm.planner.plan import Because
+from forebay.act.slurm.planner.planning import Planner
 from forebay.act.slurm.planner.record import plan_document
 from forebay.act.slurm.planner.settings import Excluded
+from forebay.decide.registry import find
 from support.slurm_planner import GB, NOW, cluster, job, plan_of, running, settings
 
 
@@ -123,3 +125,17 @@ def test_a_queue_of_100_000_jobs_is_planned_as_far_as_the_depth() -> None:
     plan = plan_of(cluster(*(job(k, **fields[k % 3]) for k in range(1, 100_001))), settings(depth=100))
     assert (len(plan.planned), len(plan.others), len(plan.deep)) == (100, 66_667, 33_233)
     assert len(json.dumps(plan_document(plan, {}, {}))) < 1_000_000
+
+
+def test_the_planner_learns_how_long_jobs_run_from_those_that_end() -> None:
+    rules = settings(policy="forebay")
+    planner = Planner(rules, find("schedule", "forebay"))
+    ended = [
+        job(number, state="COMPLETED", start=NOW - 500, end=NOW - 400 + number, limit=10_000.0) for number in range(50)
+    ]
+    busy = running(100, nodes=4, limit=10_000.0)
+    (first,) = planner.plan(cluster(busy, job(101, limit=10_000.0)), {}).planned
+    plan = planner.plan(cluster(*ended, busy, job(101, limit=10_000.0)), {})
+    assert first.start == NOW + 9_990 and NOW < plan.planned[0].start < NOW + 2_000
+    assert plan.planned[0].sentence.endswith("min.") and " It probably starts in " in plan.planned[0].sentence
+    assert plan.running[0].end_by == NOW + 9_990 and plan.running[0].expected_end == plan.planned[0].start

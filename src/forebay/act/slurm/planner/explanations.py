@@ -15,8 +15,13 @@ def explain(
     jobs: Sequence[tuple[SlurmJob, float, bool]],
     running: Sequence[RunningJob],
     late: float,
+    *,
+    foresees: bool = False,
 ) -> list[PlannedJob]:
-    """Say why each job starts when it does. `jobs` are in the plan's order, with start and `may_stage`."""
+    """Say why each job starts when it does. `jobs` are in the plan's order, with start and `may_stage`.
+
+    If the policy `foresees` run times, starts are likely ones, not the latest.
+    """
     now = cluster.at
     blocker = next((job for job, start, _ in jobs if start > now), None)
     left = _leave_out(machine, [job for job, start, _ in jobs if start <= now], cluster.buffers)
@@ -28,7 +33,7 @@ def explain(
         if because is Because.STARTS and holds and job.buffer != "staged-in":
             because, sentence = Because.STAGES, "Its data is being staged in; it starts afterwards."
         elif start > now:
-            sentence += _describe_start(start, now, running)
+            sentence += _describe_start(start, now, running, foresees=foresees)
         planned.append(
             PlannedJob(
                 job=job,
@@ -83,10 +88,12 @@ def round_time(seconds: float) -> int:
     return step * round(seconds / step)
 
 
-def _describe_start(start: float, now: float, running: Sequence[RunningJob]) -> str:
+def _describe_start(start: float, now: float, running: Sequence[RunningJob], *, foresees: bool) -> str:
     if math.isinf(start):
         return " It has no planned start yet."
     seconds = round_time(start - now)
+    if foresees:
+        return f" It probably starts in {format_duration(seconds)}."
     enders = [holder.job.name for holder in running if abs(holder.end_by - start) < 1.0]
     if not enders:
         return f" It starts in {format_duration(seconds)} at the latest, by the jobs that wait now."

@@ -1,7 +1,8 @@
 """Plans the waiting jobs of a cluster with a scheduling policy."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,23 +26,27 @@ from forebay.decide.schedule.estimates import find_early, lay_out
 from forebay.decide.schedule.memory import Memory, new_memory, with_room
 from forebay.decide.schedule.policies import OTHER, choose, number
 from forebay.decide.schedule.profile import Profile, new_profile
+from forebay.decide.schedule.runtimes import learn_runtime, new_past, predict_runtimes
 from forebay.decide.schedule.view import KNOWN_JOB, MACHINE, View, new_starts
 from forebay.model.errors import BadInput
+from forebay.model.jobs import Jobs
 from forebay.model.kernels import Array
 from forebay.model.units import format_size
 
 _OPEN = frozenset({"", "None", "Priority", "Resources", "BurstBufferResources", "BurstBufferStageIn"})
 """Slurm's reasons of jobs that wait for nodes or space, and for nothing else."""
 _TEARDOWN = 5.0  # seconds that a job which has ended may still hold nodes or space
-Predict = Callable[[SlurmJob], float]
 
 
 class Planner:
-    """Plans with one policy, which keeps its memory from plan to plan."""
+    """Plans with one policy, which keeps its memory from plan to plan, and learns how long jobs run."""
 
-    def __init__(self, settings: ScheduleSettings, policy: Policy, predict: Predict | None = None) -> None:
+    def __init__(self, settings: ScheduleSettings, policy: Policy, ended: Jobs | None = None) -> None:
+        """`ended` are jobs of the past, in any order."""
         self._settings, self._policy = settings, policy
-        self._predict: Predict = predict or (lambda job: job.limit)
+        self._past, self._names, self._learned = new_past(), _Names(), set[str]()
+        if ended is not None:
+            self._learn_past(ended)
         self._capacity = 0
         self._memory: Memory | None = None
         self._profile: Profile
@@ -49,21 +54,28 @@ class Planner:
     def plan(self, cluster: Cluster, kept: Mapping[str, float]) -> Plan:
         """Plan the cluster. `kept` has the jobs that the planner keeps back, by number, and until when."""
         machine = describe_machine(cluster, self._settings)
-        running = list_running(cluster, machine, self._settings, self._predict)
+        running = list_running(cluster, machine, self._settings)
+        ended = tuple(list_ended(cluster, machine, self._settings))
+        self._learn_ended(ended)
         waiting, others = sort_waiting(cluster, machine, self._settings, kept)
         waiting, deep = choose_depth(waiting, cluster.at, self._settings, kept)
         planned = self._plan_jobs(cluster, machine, waiting, running)
         return Plan(
             at=cluster.at, machine=machine, planned=tuple(planned), others=tuple(others), running=tuple(running),
-            deep=tuple(deep), ended=tuple(list_ended(cluster, machine, self._settings)),
+            deep=tuple(deep), ended=ended,
         )  # fmt: skip
 
     def _plan_jobs(
-        self, cluster: Cluster, machine: Machine, waiting: Sequence[SlurmJob], running: Sequence[RunningJob]
+        self, cluster: Cluster, machine: Machine, waiting: Sequence[SlurmJob], running: list[RunningJob]
     ) -> list[PlannedJob]:
+        """Plan the waiting jobs. If the policy wants to know when `running` ones will end, they get that end."""
         if not waiting:
             return []
-        view = make_view(cluster, machine, waiting, running, self._predict)
+        view = make_view(cluster, machine, waiting, running, self._names)
+        if self._policy.foresees:
+            predict_runtimes(self._past, view.jobs, view.queue, view.running, cluster.at)
+            ends = view.jobs["expected_end"][len(waiting) :].tolist()
+            running[:] = [replace(holder, expected_end=end) for holder, end in zip(running, ends, strict=True)]
         rows, times = self._decide(view, len(waiting))
         late = cluster.at - self._settings.schedule.longest_wait
         overdue = [row for row, job in enumerate(waiting) if job.submit <= late]
@@ -75,7 +87,27 @@ class Planner:
         find_early(view, self._profile, rows, times, early, self._settings.steering.ahead)
         order = np.argsort(times, kind="stable")
         jobs = [(waiting[rows[k]], float(times[k]), bool(early[k])) for k in order]
-        return explain(cluster, machine, jobs, running, late)
+        return explain(cluster, machine, jobs, running, late, foresees=self._policy.foresees)
+
+    def _learn_past(self, jobs: Jobs) -> None:
+        """Learn from the jobs of an earlier planner's record, in order of their ends."""
+        record = np.zeros(1, KNOWN_JOB)
+        for row in np.argsort(jobs.rows["submit"] + jobs.rows["runtime"], kind="stable"):
+            job = jobs.rows[row]
+            user = jobs.users[job["user"]] if job["user"] >= 0 else ""
+            record["user"], record["application"] = self._names.number("user", user), -1
+            record["nodes"], record["walltime"] = job["nodes"], job["walltime"]
+            learn_runtime(self._past, record, 0, job["runtime"])
+            self._learned.add(jobs.ids[row])
+
+    def _learn_ended(self, ended: Iterable[RunningJob]) -> None:
+        """Learn from the jobs that have ended since the last plan; Slurm lists them for a while."""
+        record = np.zeros(1, KNOWN_JOB)
+        for holder in sorted(ended, key=lambda holder: holder.end_by):
+            if holder.job.number not in self._learned:
+                _describe(record[0], holder.job, self._names, holder.amount, holder.space)
+                learn_runtime(self._past, record, 0, holder.end_by - holder.start)
+        self._learned = {holder.job.number for holder in ended}
 
     def _memory_for(self, capacity: int) -> Memory:
         """Return the memory with more room; what the policy remembers stays."""
@@ -112,7 +144,7 @@ def compile_kernels() -> None:
     )  # fmt: skip
     nodes, pool = Nodes(count=1, idle=1, cpus=1, idle_cpus=1), Pool(total=1, free=1)
     cluster = Cluster(at=1.0, jobs=(job,), nodes=nodes, pools={"": pool}, buffers={})
-    Planner(settings, find("schedule", settings.schedule.policy)).plan(cluster, {})
+    Planner(settings, find("schedule", "forebay")).plan(cluster, {})  # which compiles all policies and predictions
 
 
 def describe_machine(cluster: Cluster, settings: ScheduleSettings) -> Machine:
@@ -142,7 +174,7 @@ def is_excluded(job: SlurmJob, excluded: Excluded) -> bool:
     )
 
 
-def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings, predict: Predict) -> list[RunningJob]:
+def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings) -> list[RunningJob]:
     """List the jobs that hold nodes or space and do not wait, those that end first in front."""
     now, hidden = cluster.at, settings.exclude.partitions
     holders = []
@@ -154,15 +186,15 @@ def list_running(cluster: Cluster, machine: Machine, settings: ScheduleSettings,
         start = job.start if job.start <= now else now
         soon = now + _TEARDOWN
         holds_nodes = runs and job.state != "STAGE_OUT"
-        has_ended = job.state not in RUNNING
+        end_by = soon if job.state not in RUNNING else max(start + job.limit, soon)
         holders.append(
             RunningJob(
                 job=job,
                 amount=amount_of(job, machine) if holds_nodes else 0,
                 space=space,
                 start=start,
-                end_by=soon if has_ended else max(start + job.limit, soon),
-                expected_end=soon if has_ended else max(start + min(predict(job), job.limit), soon),
+                end_by=end_by,
+                expected_end=end_by,
             )
         )
     return sorted(holders, key=lambda holder: holder.end_by)
@@ -252,16 +284,16 @@ def make_view(
     machine: Machine,
     waiting: Sequence[SlurmJob],
     running: Sequence[RunningJob],
-    predict: Predict,
+    names: "_Names",
 ) -> View:
     """Return what a policy sees. Waiting jobs are the first rows, in order of submission."""
-    now, names = cluster.at, _Names()
+    now = cluster.at
     jobs = np.zeros(len(waiting) + len(running), KNOWN_JOB)
     for row, job in enumerate(waiting):
         held = job.number in cluster.buffers
         record = jobs[row]
         _describe(record, job, names, amount_of(job, machine), space_of(job, machine, cluster.buffers))
-        record["held"], record["predicted"] = held, min(max(predict(job), 1.0), job.limit)
+        record["held"], record["predicted"] = held, record["walltime"]
     for row, holder in enumerate(running, len(waiting)):
         record = jobs[row]
         _describe(record, holder.job, names, holder.amount, holder.space)

@@ -16,12 +16,14 @@ from forebay.act.command import CommandFailed
 from forebay.act.metrics import Metric, Sample
 from forebay.act.slurm.planner.cluster import SlurmCommands
 from forebay.act.slurm.planner.plan import Because, Plan
-from forebay.act.slurm.planner.planning import Planner, Predict, compile_kernels
+from forebay.act.slurm.planner.planning import Planner, compile_kernels
 from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
 from forebay.act.slurm.planner.steering import Book, read_book, refresh_book, steer, undo, write_book
 from forebay.decide.registry import find
+from forebay.history.jobs.planner import read_record
 from forebay.model.errors import BadInput, UserError, why
+from forebay.model.jobs import Jobs
 from forebay.model.units import plural
 
 PLAN, RECORD, BOOK = "plan.json", "record.jsonl", "changes.json"
@@ -49,17 +51,28 @@ class Counts:
 class PlannerService:
     """Runs the planner until `end` is set. `report` gets one line whenever something changes for the administrator."""
 
-    def __init__(self, settings: ScheduleSettings, report: Report, predict: Predict | None = None) -> None:
+    def __init__(self, settings: ScheduleSettings, report: Report) -> None:
         self._settings, self._report = settings, report
         schedule = settings.schedule
         self._slurm = SlurmCommands(conf=settings.slurm.conf, timeout=settings.slurm.timeout)
-        self._planner = Planner(settings, find("schedule", schedule.policy), predict)
+        policy, record = find("schedule", schedule.policy), schedule.folder / RECORD
+        self._planner = Planner(settings, policy, self._read_ended(record) if policy.foresees else None)
         self._book_file = schedule.folder / BOOK
         self._book: Book = read_book(self._book_file)
-        self._record = Record(schedule.folder / RECORD)
+        self._record = Record(record)
         self._states: dict[str, tuple[str, float, float]] = {}
         self._trouble, self._was_refused = "", False
         self.counts = Counts()
+
+    def _read_ended(self, record: Path) -> Jobs | None:
+        """Return the jobs of an earlier planner's record."""
+        if not record.exists():
+            return None
+        try:
+            return read_record(record).jobs
+        except BadInput as error:
+            self._report(f"run times are predicted without earlier jobs: {error}")
+            return None
 
     @property
     def plan_file(self) -> Path:
