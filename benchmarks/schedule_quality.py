@@ -1,6 +1,6 @@
 """How long jobs wait under `forebay`, over what they wait under `sjf-bb`; `plan:alpha=1` beside it.
 
-    .venv/bin/python benchmarks/schedule_quality.py [--kth FOLDER] [--seeds N] [--only NAME ...]
+    .venv/bin/python benchmarks/schedule_quality.py [--kth FOLDER] [--seeds N ...] [--only NAME ...]
 
 Goals, as means over the parts of KTH with burst buffers, each divided by `sjf-bb`: at most 0.70 of the waiting and 0.75
 of the bounded slowdown, less than `plan:alpha=1` of both, no part worse than `sjf-bb` in both, and a longest wait that
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, Variation, Callable[[Jobs], Jobs]]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description="How long jobs wait under forebay.")
     parser.add_argument("--kth", type=Path, default=KTH, help="the folder with the parts")
-    parser.add_argument("--seeds", type=int, default=2, help="how often policies that draw are run")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of the policies that draw")
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES), help="the cases to run")
     options = parser.parse_args()
     print(f"over {REFERENCE}, means over the parts: waiting, slowdown, longest wait; parts worse in both")
@@ -89,10 +89,10 @@ def main() -> int:
 
 
 def compare(
-    parts: list[Jobs], machine: JobMachine, policy: str, references: list[NDArray[np.float64]], seeds: int
+    parts: list[Jobs], machine: JobMachine, policy: str, references: list[NDArray[np.float64]], seeds: list[int]
 ) -> NDArray[np.float64]:
     """Return a row for each part: the means over the seeds, over the reference."""
-    means = [np.mean([measure(part, machine, policy, seed) for seed in range(seeds)], axis=0) for part in parts]
+    means = [np.mean([measure(part, machine, policy, seed) for seed in seeds], axis=0) for part in parts]
     return np.array(means) / np.array(references)
 
 
