@@ -27,7 +27,7 @@ from forebay.act.forward.net.payloads import Caller
 from support.examples import examples
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
-from support.processes import limited, piped, wait_until
+from support.processes import limited, piped, started, wait_until
 
 ROOT = os.geteuid() == 0
 USERS = ((0, 0), (4711, 4712), (4713, 4712)) if ROOT else ((os.getuid(), os.getgid()),)
@@ -396,14 +396,8 @@ def test_the_current_folder_of_a_program_may_be_removed_elsewhere(points: list[P
     (points[0] / "current").mkdir()
     program = "import os, sys; print(flush=True); sys.stdin.read(); os.stat('.'); os.listdir('.')"
     argv = [sys.executable, "-c", program]
-    with subprocess.Popen(
-        argv,
-        cwd=points[0] / "current",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    pipe = subprocess.PIPE
+    with started(argv, cwd=points[0] / "current", stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert limited(piped(process.stdout).readline) == "\n"
         (points[1] / "current").rmdir()
         _, said = process.communicate("", timeout=60)

@@ -91,7 +91,7 @@ def test_the_study_is_run_and_told_and_the_same_again_from_what_is_kept(forebay:
         (("--total", "lots"), "--total: "),
         (("--total", "-1 GiB"), "--total: must be more than 0"),
         (("--total", "1e999"), "--total: must be more than 0 and less than 1 PiB"),
-        (("--total", "1 MiB"), "--total: total: must be at least one request for each process"),
+        (("--total", "1 MiB"), "--total: must be at least one request for each process"),
         (("--repetitions", "0"), "'--repetitions'"),
         (("--seed", "-1"), "'--seed'"),
     ],
