@@ -31,7 +31,7 @@ READ = {
     "FOREBAY_SERVICE": "the control service, if `--service` is not given",
     "FOREBAY_TOKEN_FILE": "the file with your token (`--token`)",
     "FOREBAY_TRACEBACK": "if set, internal errors show a traceback",
-    "FOREBAY_WITHOUT_COMPILE_NOTICE": "if set, a first start compiles without a line on stderr, for programs that read it",
+    "FOREBAY_WITHOUT_COMPILE_NOTICE": "if set, nothing on stderr says that kernels are compiled",
 }
 SET = {
     "FOREBAY_APP": "the application of the job",
