@@ -34,24 +34,29 @@ def copy_profile(source: Profile, target: Profile) -> None:
 @hot_kernel
 def project_ends(view: Array, profile: Array) -> None:
     """Set the profile to what is free if nothing starts and every running job uses its whole wall time."""
-    machine, jobs = view.machine[0], view.jobs
-    profile.times[0], profile.nodes[0], profile.bytes[0] = machine.now, machine.free_nodes, machine.free_bytes
-    profile.size[0] = 1
+    _set_free(view, profile)
     for row in view.running:
-        job = jobs[np.uint64(row)]
+        job = view.jobs[np.uint64(row)]
         release(profile, job, job.end_by, job.space_until)
 
 
 @hot_kernel
 def project_expected_ends(view: Array, profile: Array) -> None:
-    """The same if every running job ends when that is expected."""
-    machine, jobs = view.machine[0], view.jobs
+    """Set the profile to what is free if nothing starts and every running job ends when it is expected to."""
+    _set_free(view, profile)
+    now = view.machine[0].now
+    for row in view.running:
+        job = view.jobs[np.uint64(row)]
+        early = job.end_by - max(job.expected_end, now + _SOON) if job.end_by > now else 0.0
+        release(profile, job, job.end_by - max(early, 0.0), job.space_until - max(early, 0.0))
+
+
+@hot_kernel
+def _set_free(view: Array, profile: Array) -> None:
+    """Set the profile to what is free now, without any end to come."""
+    machine = view.machine[0]
     profile.times[0], profile.nodes[0], profile.bytes[0] = machine.now, machine.free_nodes, machine.free_bytes
     profile.size[0] = 1
-    for row in view.running:
-        job = jobs[np.uint64(row)]
-        early = job.end_by - max(job.expected_end, machine.now + _SOON) if job.end_by > machine.now else 0.0
-        release(profile, job, job.end_by - max(early, 0.0), job.space_until - max(early, 0.0))
 
 
 @hot_kernel
