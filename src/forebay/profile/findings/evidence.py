@@ -31,6 +31,11 @@ LEAST_SECONDS = 0.5
 """Measured seconds of a process; fewer can be chance."""
 MOST_GAIN = 100.0
 """Something else limits a run long before."""
+LEAST_GAIN = 1.05
+"""A change that gains less is not worth a finding."""
+MOSTLY = 0.5
+LEAST_CALLS = 16
+"""Of each process; what is called less often is no problem."""
 _MOST_MODELLED = 1000.0
 _NAMED = 3
 _BLOCK = 50_000

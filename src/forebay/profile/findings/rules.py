@@ -10,23 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from forebay.history.darshan.file_records import Uses, count_strided
-from forebay.model.units import format_binary, format_duration, format_size, plural
-from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Bools, Counts, Evidence, Files
+from forebay.model.units import format_binary, format_size, plural
+from forebay.profile.findings.evidence import LEAST_CALLS, LEAST_GAIN, MOSTLY, Bools, Counts, Evidence, Files
 from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.findings.io_time import Floats, Ints
+from forebay.profile.findings.metadata_rules import find_metadata_bound
 from forebay.profile.findings.process_rules import find_uneven_processes
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
 
 Rule = Callable[[Evidence], Iterator[Finding]]
-LEAST_GAIN = 1.05
-MOSTLY = 0.5
-_LEAST_METADATA = 0.2  # of the time
-_LEAST_CALLS = 16  # of each process
 _LEAST_REPEATS = 1.8
 _WAITED_FOR = {Code.IMBALANCE, Code.SINGLE_WRITER, Code.SLOW_OST}
 """Few processes have the time of these, and all others wait for them."""
-_SMALL_FILE = 64 << 10  # what a metadata server of Lustre may keep itself
-_METADATA_CALLS = {"opens": "open", "stats": "lookup", "syncs": "sync"}
 _BURST_BUFFER = 4.0  # how many times as fast as the parallel file system it is assumed to be
 _BECOME_COLLECTIVE = (
     "Use collective MPI-IO (MPI_File_write_at_all, H5FD_MPIO_COLLECTIVE) with collective buffering "
@@ -83,7 +78,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
         saved += (chosen & alone) * (np.array(evidence.fs.call) + evidence.fs.latency)
         gain = evidence.predict_gain(float(saved.sum()), chosen)
         count, total = int(requests[chosen].sum()), int(moved[chosen].sum())
-        if gain < LEAST_GAIN or count < _LEAST_CALLS * evidence.nprocs:
+        if gain < LEAST_GAIN or count < LEAST_CALLS * evidence.nprocs:
             continue
         files = evidence.count_files(chosen.any(axis=1))
         if shared:
@@ -120,7 +115,7 @@ def _find_lone_requests(evidence: Evidence) -> Bools:
     """Which records have one read or write, in files of single processes that are many: the data of all could be moved
     together. In a few files, one small request is no problem."""
     alone: Bools = (evidence.posix["requests"] == 1) & ~evidence.shared[:, None]
-    alone &= alone.sum(axis=0) >= _LEAST_CALLS * evidence.nprocs
+    alone &= alone.sum(axis=0) >= LEAST_CALLS * evidence.nprocs
     return alone
 
 
@@ -173,7 +168,7 @@ def find_random_access(evidence: Evidence) -> Iterator[Finding]:
     uses = evidence.posix
     requests: Ints = uses["requests"]
     jumps: Ints = uses["jumps"]
-    chosen: Bools = (jumps > MOSTLY * requests) & (jumps > _LEAST_CALLS)
+    chosen: Bools = (jumps > MOSTLY * requests) & (jumps > LEAST_CALLS)
     chosen &= uses["extent"] > evidence.fs.rpc  # what one request can hold is not read here and there
     random: Bools = np.asarray(chosen.any(axis=1))
     saved = evidence.compute_by_blocks(lambda block: _find_random_seconds(evidence, block) * chosen[block])
@@ -247,80 +242,6 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
         files=evidence.name_files(saved.sum(axis=1)),
         relief=Relief(saved=float(saved.sum()) - requests[turns].sum() * evidence.fs.exchange, undone=turns),
     )
-
-
-def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
-    uses = evidence.posix
-    opens: Counts = uses["opens"]
-    stats: Counts = uses["stats"]
-    syncs: Counts = uses["syncs"]
-    calls = opens.astype(np.int64) + stats + syncs
-    names = float(evidence.name_seconds.sum())
-    needed = min(int(calls.sum()), 4 * evidence.nprocs)
-    saved = names - needed * evidence.fs.name
-    gain = evidence.predict_gain(saved)
-    meta = float(evidence.records.posix["meta_seconds"].sum())
-    many = calls.sum() >= _LEAST_CALLS * evidence.nprocs and names >= _LEAST_METADATA * evidence.seconds
-    measured = _measured_metadata(evidence)
-    if not measured and (not many or gain < LEAST_GAIN):
-        return
-    files = evidence.count_files(np.ones(uses.size, dtype=bool))
-    size = evidence.moved / max(files, 1)
-    took = f", {format_duration(measured)} in all" if measured else ""
-    yield Finding(
-        code=Code.METADATA_BOUND,
-        seen=f"{_count_metadata(uses)} on {plural(files, 'file')} with {format_size(size)} each on average{took}",
-        because="opening, creating or looking up a file costs a metadata server a millisecond or so, "
-        "however small the file is"
-        if many
-        else "Darshan measured more time in opening and closing files and looking them up than in moving data",
-        remedy=_advise_on_metadata(evidence, many),
-        share=(meta + _time_in_small_files(uses) * many) / evidence.measured if evidence.measured > 0 else None,
-        predicted_gain=gain if many else MOST_GAIN,
-        confidence="modelled" if many else "measured",
-        numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
-        files=evidence.name_files(calls),
-        relief=Relief(saved=saved) if many else None,
-    )
-
-
-def _time_in_small_files(uses: Uses) -> float:
-    """Darshan's seconds for the data of files that are so small that only their number counts."""
-    return float(uses["seconds"][uses["bytes"].sum(axis=1) < _SMALL_FILE].sum())
-
-
-def _count_metadata(uses: Uses) -> str:
-    counts = ((int(uses[name].sum()), what) for name, what in _METADATA_CALLS.items())
-    return " and ".join(plural(count, what) for count, what in counts if count)
-
-
-def _advise_on_metadata(evidence: Evidence, many: bool) -> str:
-    advice = ["Keep many small pieces in one file (HDF5, ADIOS, tar, a container image, SQLite)"] if many else []
-    advice.append("open files once and keep them open")
-    if evidence.nprocs > 1:
-        advice.append("let one process look up what the others need")
-    if evidence.nprocs > 1 and {"H5F", "H5D"} & evidence.records.modules.keys():
-        advice.append(
-            "make HDF5's metadata calls collective (H5Pset_all_coll_metadata_ops, H5Pset_coll_metadata_write)"
-        )
-    text = ", and ".join(filter(None, (", ".join(advice[:-1]), advice[-1])))
-    on_mdt = (
-        " forebay advise --apply DIR keeps small files on the metadata servers alone, where Lustre has room for them."
-        if many and evidence.records.layouts
-        else ""
-    )
-    return f"{text[0].upper()}{text[1:]}.{on_mdt}"
-
-
-def _measured_metadata(evidence: Evidence) -> float:
-    """Darshan's seconds of metadata calls, if they are most of the I/O time; 0.0 otherwise. A sync counts as one, but
-    it waits for data."""
-    records = evidence.records.posix
-    syncs: Counts = records["syncs"]
-    seconds = float(records["meta_seconds"][syncs == 0].sum())
-    each = seconds / evidence.nprocs
-    noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, LEAST_SECONDS)
-    return seconds if seconds > MOSTLY * evidence.measured and noticed else 0.0
 
 
 def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
