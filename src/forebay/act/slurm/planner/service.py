@@ -203,7 +203,7 @@ class PlannerService:
 
 
 def _find_refusals(complaints: Sequence[str]) -> list[str]:
-    return [line for line in complaints if not any(words in line for words in _TOO_LATE)]
+    return [line for line in complaints if not any(phrase in line for phrase in _TOO_LATE)]
 
 
 _NAME = "forebay_schedule"

@@ -80,8 +80,8 @@ def refresh_book(waiting: Iterable[SlurmJob], at: float, book: Book) -> dict[str
         if change is None:
             continue
         if job.nice != change.nice:
-            own = change.own_nice if job.nice < change.own_nice else job.nice
-            change = replace(change, own_nice=own, nice=job.nice)
+            own_nice = change.own_nice if job.nice < change.own_nice else job.nice
+            change = replace(change, own_nice=own_nice, nice=job.nice)
         if change.kept and (job.eligible <= at or not is_own_begin(job, change.kept)):
             change = replace(change, kept=0.0)
         if change.raised or change.kept:
@@ -139,10 +139,10 @@ def order_priorities(planned: Sequence[PlannedJob], known: Book) -> dict[str, in
     No priority falls below the job's own. Priorities that are in order already stay as they are.
     """
     jobs = [(p.job, known[p.job.number].own_nice if p.job.number in known else p.job.nice) for p in planned]
-    for base in ([job.priority for job, _ in jobs], [job.priority - (own - job.nice) for job, own in jobs]):
+    for base in ([job.priority for job, _ in jobs], [job.priority - (own_nice - job.nice) for job, own_nice in jobs]):
         wanted = _descend(base)
         nices = {job.number: job.nice - (want - job.priority) for (job, _), want in zip(jobs, wanted, strict=True)}
-        raises = [own - nices[job.number] for job, own in jobs]
+        raises = [own_nice - nices[job.number] for job, own_nice in jobs]
         if max(wanted, default=0) < HIGHEST and max(raises, default=0) <= _LARGEST_RAISE:
             break
     return nices
@@ -157,7 +157,7 @@ def _descend(priorities: Sequence[int]) -> list[int]:
     wanted = list(priorities)
     for at in range(len(wanted) - 2, -1, -1):
         wanted[at] = max(wanted[at], wanted[at + 1] + 1)
-    return [min(priority, max(HIGHEST, own)) for priority, own in zip(wanted, priorities, strict=True)]
+    return [min(priority, max(HIGHEST, before)) for priority, before in zip(wanted, priorities, strict=True)]
 
 
 def format_command(before: Change, after: Change, nice: int, lease: float) -> str:
