@@ -319,6 +319,23 @@ def test_a_wrong_key_is_told_of_before_anything_is_mounted(running: Layer, tmp_p
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_mount_waits_for_an_io_node_that_starts_later(running: Layer) -> None:
+    late = running.folder / "late.sock"
+    point = running.folder / "early"
+    point.mkdir()
+    words = ("forward", "mount", point, "--nodes", f"unix:{late}", "--key", running.key_file, "--daemon")
+    argv = [sys.executable, "-m", "forebay", *map(str, words)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as mounting:
+        assert mounting.stderr is not None
+        assert mounting.stderr.readline().endswith(
+            "no such file or directory (gave up after 3 s); trying for another 27 s\n"
+        )
+        late.symlink_to(str(running.addresses[0]).removeprefix("unix:"))
+        assert mounting.wait(timeout=120) == 0
+    (point / "early").write_bytes(b"here")
+    unmount(point)
+
+
 NO_FUSE = 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$@"'
 
 

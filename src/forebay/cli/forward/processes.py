@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 LOOK = 3.0
-"""The time limit for an I/O node's first answer, in seconds."""
+"""Seconds without an answer of an I/O node until the user is told."""
 Listen = Annotated[str, typer.Option(help="Listen at unix:/PATH or HOST:PORT (port 0: any free one).")]
 Key = Annotated[Path, typer.Option(help="File with the layer's key; `forebay forward key FILE` makes one.")]
 Stripes = Annotated[int | None, typer.Option(help="Stripe count of new files [default: all servers].", min=1)]
@@ -272,7 +273,7 @@ def mount(
     wait = parse_quantity("--patience", patience, parse_duration, *at_most_a_day)
     seconds = parse_quantity("--cache", cache, parse_duration, *at_most_a_day)
     ions, secret = addresses(nodes), read_key(key)
-    check_layer(nodes, ions, secret, min(wait, LOOK))
+    check_layer(nodes, ions, secret, wait)
     who = as_holder(who) if leases else who
     connect = partial(Client, ions, secret, who=who, patience=wait, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
@@ -314,15 +315,25 @@ def addresses(text: str) -> list[Address]:
     return [replace(each, path=str(Path(each.path).absolute())) if each.path else each for each in parsed]
 
 
-def check_layer(nodes: str, ions: Sequence[Address], key: bytes, seconds: float) -> None:
-    """Raise BadInput for a wrong key or address before the first program uses the layer."""
+def check_layer(nodes: str, ions: Sequence[Address], key: bytes, patience: float) -> None:
+    """Raise BadInput for a wrong key or address before the first program uses the layer.
+
+    The layer may still be starting: after `LOOK` seconds without an answer, say that it is waited for.
+    """
     from forebay.act.forward.clients.sync import Client
 
-    try:
-        with Client(ions, key, patience=seconds, connections=1) as client:
-            client.stat("/")
-    except OSError as error:
-        raise BadInput(f"--nodes {nodes}", error.strerror or str(error)) from None
+    first = min(patience, LOOK)
+    for seconds, rest in ((first, patience - first), (patience - first, 0.0)):
+        try:
+            with Client(ions, key, patience=seconds, connections=1) as client:
+                client.stat("/")
+        except OSError as error:
+            problem = BadInput(f"--nodes {nodes}", error.strerror or str(error))
+            if not rest or error.errno != errno.EIO:  # a wrong key stays wrong
+                raise problem from None
+            typer.echo(f"forebay: {problem}; trying for another {rest:g} s", err=True)
+        else:
+            return
 
 
 def choices(parameter: str, values: str) -> list[int | str]:
