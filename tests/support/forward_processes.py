@@ -43,6 +43,10 @@ class Part:
         self._child = None
         return code
 
+    def signal(self, number: int) -> None:
+        assert self._child is not None
+        self._child.signal(number)
+
     def kill(self) -> None:
         if self._child is not None:
             self.end(signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,28 @@ def test_the_locks_of_a_mount_that_is_killed_are_free() -> None:
         wait_until(lambda: is_free(there / "file"), "the locks of a killed mount stay")
         killed.stop()
         subprocess.run(["umount", "-l", str(here)], check=True, timeout=60)
+
+
+def test_a_mount_that_stands_still_holds_nobody_up_and_then_sees_what_others_did() -> None:
+    """As on a compute node that is lost, and one that comes back."""
+    with two_mounts() as (_, [(stopped, here), (_, there)]):
+        (here / "folder").mkdir()
+        (here / "folder/gone").write_text("old")
+        (here / "kept").write_text("old")
+        assert [path.name for path in (here / "folder").iterdir()] == ["gone"]
+        with holder(here / "file") as process:
+            stopped.signal(signal.SIGSTOP)
+            try:
+                (there / "kept").write_text("newer")  # when the lease of the other has ended
+                (there / "folder/gone").unlink()
+                wait_until(lambda: is_free(there / "file"), "the locks of a mount that stands still stay")
+                (there / "file").write_text("mine")
+            finally:
+                stopped.signal(signal.SIGCONT)
+            assert write_through(process) == str(errno.EIO)  # its lock is another's
+        assert (here / "kept").read_text() == "newer"
+        assert not list((here / "folder").iterdir())
+        assert (here / "file").read_text() == "mine"
 
 
 def test_a_restart_of_a_server_or_an_io_node_neither_loses_locks_nor_grants_them_twice() -> None:
