@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -264,6 +265,11 @@ def test_the_storage_nodes_copy_and_the_hooks_wait_for_them(bench: Bench) -> Non
     assert copy(bench, "in", because="/a/b: not there")[:2] == (-1, "/a/b: not there")
     assert copy(bench, "out").code == 0
     assert copy(bench, "out", because="/p: no room")[:2] == (-1, "/p: no room")
+    (grant,) = bench.grants()
+    waiting = f"/v1/grants/{grant['id']}/wait?seconds=60&known={grant['state']}"
+    began = time.monotonic()
+    assert bench.service.call("GET", f"{waiting}&staging=running")["staging"]["state"] == "failed"
+    assert time.monotonic() - began < 60, "who asks after all is copied waits for a change that never comes"
     found = bench.lua.call("job_teardown", "7", str(bench.lua.folder / "script"), "false")
     assert found.code == 0 and "stage-out failed, so grant " in found.log
 

@@ -172,6 +172,9 @@ async def wait(
     grant: GrantName,
     seconds: Wait = 30.0,
     known: Annotated[str, Query(max_length=20, description="Return at once if the state differs from this.")] = "",
+    staging: Annotated[
+        str, Query(max_length=20, description="Return at once if the state of its staging differs from this.")
+    ] = "",
 ) -> GrantDocument:
     """Wait until the state or the place in the queue changes, or files are copied; returns the grant."""
 
@@ -181,6 +184,8 @@ async def wait(
 
     before = state_of(await service.writer.now())
     is_settled = before[0] in ENDED or before[0].value != (known or before[0].value)
+    if staging:
+        is_settled = is_settled or before[2] is None or before[2].state != staging
     live = await wait_until(
         service, who, f"grant {grant}", seconds, lambda live: is_settled or state_of(live) != before
     )

@@ -270,7 +270,7 @@ local function copy_on_nodes(job, grant, way, pairs, ask)
       show_progress(job, way, staging.said)
       shown, at = staging.said, os.time()
     end
-    local wait = path .. "/wait?seconds=" .. WAIT .. "&known=" .. now.state
+    local wait = path .. "/wait?seconds=" .. WAIT .. "&staging=running&known=" .. now.state
     now, wrong = forebay.parse_grant(ask("GET", wait, nil, WAIT + 10))
     if not now then return wrong end
     staging = forebay.staging_of(now)
