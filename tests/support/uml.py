@@ -43,9 +43,12 @@ def run(command: Sequence[str], *, modules: Sequence[str], folder: Path, timeout
         "mem=1500M",
         "quiet",
         "loglevel=1",
+        "con=null",
+        "con0=fd:0,fd:1",
+        "rcupdate.rcu_expedited=1",
+        f"uml_dir={folder}",
         f"init={init}",
     ]
-    argv += ["quiet", "loglevel=1", "con=null", "con0=fd:0,fd:1", f"uml_dir={folder}"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
         text = (done.stdout + done.stderr).decode(errors="replace")

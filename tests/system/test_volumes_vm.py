@@ -25,7 +25,7 @@ AFTERWARDS = (
     "tests/act/control/agent/test_logical_volumes.py",
 )
 # There is no udev in the machine, so the tools make the devices' names themselves; they need not lock memory, nor look
-# at anything but loop devices.
+# at anything but loop devices. Each command of LVM looks at every name in /dev, and most there are of terminals.
 LVM = """
 activation { udev_sync=0 udev_rules=0 monitoring=0 use_mlockall=0 reserved_memory=64 reserved_stack=64 }
 devices { obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" external_device_info_source="none"
@@ -79,7 +79,8 @@ def in_a_machine(
     run: Callable[..., vm.Ran], folder: Path, modules: Sequence[str], words: Sequence[str], **more: str
 ) -> vm.Ran:
     """What pytest says there, or a skip with the reason."""
-    prepare = f"mkdir /run/lvm; echo '{LVM}' > /run/lvm/lvm.conf; cd {shlex.quote(str(REPOSITORY))}; exec \"$@\""
+    lvm = f"rm -f /dev/[pt]ty?*; mkdir /run/lvm; echo '{LVM}' > /run/lvm/lvm.conf"
+    prepare = f'{lvm}; cd {shlex.quote(str(REPOSITORY))}; exec "$@"'
     clean = vm.environment(LVM_SYSTEM_DIR="/run/lvm", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", FOREBAY_TEST_VM="1", **more)
     command = (*clean, "sh", "-c", prepare, "sh", sys.executable, *PYTEST, *words)
     try:
