@@ -59,7 +59,7 @@ benchmarks: .venv/dev
 	$(PYTHON) -m venv .venv
 	$(PIP) install -c constraints.txt hatchling editables
 	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[$(patsubst run,all,$(@F))]'
-	$(if $(filter .venv/dev,$@),$(BIN)/python -m compileall -qq -j 2 .venv/lib || true  # some packages bring files that are not for this Python)
+	$(if $(filter .venv/dev,$@),$(BIN)/python -m compileall -qq -j 2 -x '/tests?/' .venv/lib || true  # some packages bring files that are not for this Python)
 	touch $@ .venv/run
 
 # Kernels are compiled ahead, as tests on two cores would each compile them.

@@ -45,11 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """All that was imported and collected stays: the garbage collector need not look at it again and again."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Free frozen objects as usual; otherwise some libraries report them as leaks."""
-    gc.unfreeze()
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Free frozen objects as usual; otherwise some libraries report them as leaks. A worker ends without that."""
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
