@@ -16,9 +16,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/run
 	$(BIN)/forebay demo
 
-# Two things at once where neither uses both cores.
+# Several things at once where none uses both cores: packages are unpacked, kernels compiled and types checked.
 test:
-	$(MAKE) --no-print-directory --jobs=2 .venv/kernels .venv/debian lint
+	$(MAKE) --no-print-directory --jobs=3 .venv/kernels .venv/debian lint
 	$(MAKE) --no-print-directory unit
 
 check: .venv/kernels
@@ -34,7 +34,7 @@ unit: .venv/dev .venv/kernels .venv/debian
 	$(PYTEST) -n 3 --durations=20  # on two cores, as tests that start processes often wait for them
 
 quick: .venv/dev .venv/kernels
-	$(PYTEST) -n 2 -q --hypothesis-profile=quick --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
+	$(PYTEST) -n 3 -q --hypothesis-profile=quick --no-processes --ignore=tests/system --ignore=tests/docs/test_commands.py
 
 # The site, in docs/_build/html: every warning is an error, and every link inside it is checked.
 docs: .venv/docs
