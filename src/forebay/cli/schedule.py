@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,11 +48,14 @@ def schedule(
         return
     service = PlannerService(settings, lambda line: typer.echo(f"forebay: {line}", err=True))
     if release:
-        count = service.release()
+        with _explain_failure(config, "cannot give jobs back what they had"):
+            count = service.release()
         announce({"released": count}, f"released: {count}", json_line=json)
         return
     if once:
-        _print_plan(service.make_plan(), json=json)
+        with _explain_failure(config, "cannot make a plan"):
+            plan = service.make_plan()
+        _print_plan(plan, json=json)
         return
     ended = end_on_signals()
     address = settings.schedule.metrics
@@ -61,6 +66,18 @@ def schedule(
     finally:
         if endpoint is not None:
             endpoint.close()
+
+
+@contextmanager
+def _explain_failure(config: Path, what: str) -> Iterator[None]:
+    """Say what failed if Slurm does not answer, and what to do."""
+    from forebay.act.command import CommandFailed
+
+    try:
+        yield
+    except CommandFailed as error:
+        hint = f"run it on a machine where squeue works, or set conf under [slurm] in {config}"
+        raise CommandFailed(f"{what}, as Slurm does not answer: {error}; {hint}") from None
 
 
 def _print_plan(plan: Plan, *, json: bool) -> None:

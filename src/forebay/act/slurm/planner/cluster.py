@@ -120,7 +120,7 @@ class SlurmCommands:
     def _run(self, *argv: str) -> str:
         completed = self._run_unchecked(*argv)
         if completed.code:
-            raise CommandFailed(f"{argv[0]}: {completed.reason}")
+            raise CommandFailed(f"{argv[0]}: {_find_reason(completed)}")
         return completed.out
 
     def _run_unchecked(self, *argv: str, text: str = "") -> Completed:
@@ -129,6 +129,17 @@ class SlurmCommands:
             return run_unchecked(argv, timeout=self.timeout, variables=variables, text=text)
         except CommandHangs as error:  # without the arguments, which are long and the same every time
             raise CommandFailed(f"{argv[0]}: {error.reason}") from None
+
+
+def _find_reason(completed: Completed) -> str:
+    """Return why a command failed: its fatal error, if it names one after lesser ones.
+
+    >>> lines = "squeue: error: fetch_config: DNS SRV lookup\\nsqueue: fatal: Could not establish a configuration"
+    >>> _find_reason(Completed(argv=("squeue",), code=1, out="", err=lines))
+    'Could not establish a configuration'
+    """
+    fatal = re.search(r"\bfatal: (.+)", completed.err)
+    return fatal[1] if fatal else completed.reason
 
 
 def parse_jobs(text: str) -> Iterable[SlurmJob]:
