@@ -181,7 +181,7 @@ _RECORD = """\
 def _cases(here: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     examples, db = ROOT / "examples", ("--db", here / "history.db")
     yield "policies", ("policies",)
-    yield "compile", ("compile",)
+    yield "compile", ("compile", "--workers", "1")
     yield "allocate", ("allocate", examples / "machine.toml")
     yield "simulate", ("simulate", examples / "machine.toml")
     yield "simulate", ("simulate", examples / "machine.toml", "--allocate", "static,tcpu")

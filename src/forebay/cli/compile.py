@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,44 +23,65 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 Installation = Annotated[bool, typer.Option("--installation", help="Put machine code into the installation.")]
+Processes = Annotated[int | None, typer.Option("--workers", min=1, help="Processes [default: one per core].")]
 
 
 @commands.command("compile", epilog="Example: forebay compile --installation  # while a package or an image is built")
-def compile_kernels(installation: Installation = False, json: Json = False) -> None:
+def compile_kernels(installation: Installation = False, workers: Processes = None, json: Json = False) -> None:
     """Compile everything that Forebay compiles on first use.
 
     Machine code goes to the user's cache folder, which all installations of one version share. It works on this
     machine's type of processor; on another type, Forebay compiles again on first use.
     """
     from forebay.kernel_cache import keep_in_installation, kernels_folder
+    from forebay.work import Died, Gone, run_pieces
+
+    if installation:
+        keep_in_installation()
+    compiled = 0
+    with tempfile.TemporaryDirectory(prefix="forebay-") as name:
+        steps = list(_steps(Path(name)))
+        with (
+            progress("Compiling", len(steps)) as report,
+            closing(run_pieces(workers or os.cpu_count() or 1, partial(_run_step, installation), steps)) as pieces,
+        ):
+            for done, (_, kernels) in enumerate(pieces, start=1):
+                if isinstance(kernels, Died):
+                    raise Gone(f"compile: {kernels.because}")
+                compiled += kernels
+                report(done)
+    folder = kernels_folder()
+    if json:
+        print_json({"compiled": compiled, "folder": str(folder)})
+    else:
+        typer.echo(f"{compiled} kernels compiled in {folder}" if compiled else f"nothing to compile in {folder}")
+
+
+def _run_step(installation: bool, step: Callable[[], None]) -> int:
+    """Run a step in this process; return how many kernels it compiled."""
+    from forebay.kernel_cache import keep_in_installation
     from forebay.model.compile_hooks import hooks
 
     if installation:
         keep_in_installation()
     compiled: list[str] = []
     hooks.before, hooks.after = compiled.append, lambda _kernel: None
-    with tempfile.TemporaryDirectory(prefix="forebay-") as name:
-        steps = list(_steps(Path(name)))
-        with progress("Compiling", len(steps)) as report:
-            for number, run_step in enumerate(steps):
-                report(number)
-                try:
-                    with redirect_stdout(io.StringIO()):
-                        run_step()
-                except ModuleNotFoundError as error:
-                    if describe_missing(error, "compile") is None:
-                        raise  # otherwise, its optional group is not installed here
-    folder = kernels_folder()
-    if json:
-        print_json({"compiled": len(compiled), "folder": str(folder)})
-    else:
-        typer.echo(f"{len(compiled)} kernels compiled in {folder}" if compiled else f"nothing to compile in {folder}")
+    try:
+        with redirect_stdout(io.StringIO()):
+            step()
+    except ModuleNotFoundError as error:
+        if describe_missing(error, "compile") is None:
+            raise  # otherwise, its optional group is not installed here
+    return len(compiled)
 
 
 def _steps(folder: Path) -> Iterator[Callable[[], None]]:
+    """Yield what compiles kernels, the longest first. Hardly any two compile the same ones."""
     machine, buffer = write_example(folder / "machine.toml"), write_example(folder / "burst-buffer.toml")
+    yield _simulate_jobs
     yield _warm_service
     yield _warm_forwarding
+    yield _run_exascale
     for line in (
         f"simulate {machine} --allocate all",
         f"simulate {buffer} --requests theta-2020:50 --policy all,optimal",
@@ -67,9 +89,7 @@ def _steps(folder: Path) -> Iterator[Callable[[], None]]:
     ):
         yield partial(run_line, f"forebay {line}")
     yield _run_striping
-    yield _run_exascale
     yield _simulate_requests
-    yield _simulate_jobs
 
 
 def _warm_service() -> None:
