@@ -11,7 +11,7 @@ from forebay.cli import with_system_folders
 from forebay.kernel_cache import kernels_folder
 
 gc.disable()  # until all tests are collected, because what is imported stays
-pytest_plugins = ["support.limits", "support.no_processes"]
+pytest_plugins = ["support.doctests", "support.limits", "support.no_processes"]
 settings.register_profile("forebay", deadline=None, derandomize=True)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("explore", deadline=None, max_examples=500)
