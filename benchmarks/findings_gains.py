@@ -25,9 +25,9 @@ from bench import verdict
 
 from forebay.history.darshan.file_records import read_file_records
 from forebay.model.layout import KIB, MIB, Layout
-from forebay.profile.findings.evidence import Evidence
+from forebay.profile.findings.evidence import LEAST_GAIN, Evidence
 from forebay.profile.findings.io_time import FileSystem, Floats, Ints
-from forebay.profile.findings.rules import LEAST_GAIN, find_problems
+from forebay.profile.findings.rules import find_problems
 from forebay.profile.findings.together import predict_together
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import flash

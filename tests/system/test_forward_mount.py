@@ -21,6 +21,7 @@ from forebay.model.layout import Layout
 from support.fio import fio, needs_fio, needs_fuse
 from support.forward import KEY, PretendLayer, pretend_layer
 from support.forward_processes import Layer, Part, layer, start, unmount
+from support.processes import limited, piped, started
 
 __all__ = ["pretend_layer"]
 STRIPE = 64 << 10  # of the layers that tests start
@@ -325,9 +326,8 @@ def test_a_mount_waits_for_an_io_node_that_starts_later(running: Layer) -> None:
     point.mkdir()
     words = ("forward", "mount", point, "--nodes", f"unix:{late}", "--key", running.key_file, "--daemon")
     argv = [sys.executable, "-m", "forebay", *map(str, words)]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as mounting:
-        assert mounting.stderr is not None
-        assert mounting.stderr.readline().endswith(
+    with started(argv, stderr=subprocess.PIPE, text=True) as mounting:
+        assert limited(piped(mounting.stderr).readline).endswith(
             "no such file or directory (gave up after 3 s); trying for another 27 s\n"
         )
         late.symlink_to(str(running.addresses[0]).removeprefix("unix:"))
