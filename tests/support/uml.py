@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.vm import END, Ran, in_order, outcome, unpacked
+from support.vm import AHEAD, END, Ran, in_order, outcome, unpacked
 
 _INIT = """#!/bin/sh
 mount -t proc none /proc
@@ -37,6 +37,7 @@ def run(command: Sequence[str], *, modules: Sequence[str], folder: Path, timeout
     init.write_text(_INIT.format(**words))
     init.chmod(0o755)
     argv = [
+        *AHEAD,
         str(files / "usr/bin/linux.uml"),
         "rootfstype=hostfs",
         "ro",
