@@ -1,6 +1,6 @@
 """The figures: distributions after Kopanski and Rzadca 2021, and who held which nodes and bytes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 
 import numpy as np
@@ -216,17 +216,19 @@ def usage(results: JobsResults) -> Figure:
     begin = float(jobs.rows["submit"][0])
     looks = {name: look for name, look in _looks(results).items() if name in results.choose(_FEW)}
     units = np.ones(len(jobs), dtype=np.int64)
-    series: dict[str, Callable[[Rows], Floats]] = {
-        "nodes in use (%)": lambda f: (
-            100 * used_over_time(f["start"], f["end"], jobs.rows["nodes"], edges) / results.nodes
-        ),
-        "bytes in use (%)": lambda f: (
-            100 * used_over_time(f["held_from"], f["held_until"], jobs.rows["bytes"], edges) / results.space
-        ),
-        "jobs waiting": lambda f: used_over_time(jobs.rows["submit"], f["start"], units, edges),
-    }
     last = max(float(results.fates[jobs.name, name]["end"].max()) for name in looks)
     edges = np.arange(begin, last + step, step)
+
+    def nodes_in_use(fates: Rows) -> Floats:
+        return 100 * used_over_time(fates["start"], fates["end"], jobs.rows["nodes"], edges) / results.nodes
+
+    def bytes_in_use(fates: Rows) -> Floats:
+        return 100 * used_over_time(fates["held_from"], fates["held_until"], jobs.rows["bytes"], edges) / results.space
+
+    def jobs_waiting(fates: Rows) -> Floats:
+        return used_over_time(jobs.rows["submit"], fates["start"], units, edges)
+
+    series = {"nodes in use (%)": nodes_in_use, "bytes in use (%)": bytes_in_use, "jobs waiting": jobs_waiting}
 
     def draw(axes: Axes, label: str) -> None:
         for name, look in looks.items():

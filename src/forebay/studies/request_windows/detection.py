@@ -53,7 +53,7 @@ def detect_seen(periods: Any, experiments: Sequence[Experiment], detector: Detec
     rows = []
     for by in CLASSIFIERS:
         classes = classify(measured, detector, by)
-        for e, window in sorted(set(zip(busy["experiment"].tolist(), busy["window"].tolist(), strict=True))):
+        for e, window in np.unique(busy[["experiment", "window"]]).tolist():
             here = classes[match_rows(busy, experiment=e, window=window)]
             rows.append(_make_row(SEEN, by, e, experiments[e], window, here))
     return np.array(rows, dtype=DETECTED)
