@@ -120,7 +120,7 @@ def test_no_more_memory_is_taken_than_the_longest_message_needs(length: int) -> 
     ("place", "value", "words"),
     [
         (0, b"X", "does not use Forebay's protocol"),
-        (2, b"\x01", "protocol version 1 is not 3; use the same release"),
+        (2, b"\x01", "protocol version 1 is not 4; use the same release"),
         (3, b"\xff", "unknown message kind 255"),
         (HEADER.size - 9, b"\x80", "beyond 2\\^63"),
         (8, b"\xff\xff\xff\xff", "exceeds the limit of 16777216"),

@@ -7,7 +7,7 @@ others have open to write, since the server of the names does not see writes.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic
 
 from forebay.act.forward.net.payloads import LEASE
@@ -45,6 +45,10 @@ class Leases:
     def holders(self) -> set[int]:
         """All mounts that may have leases."""
         return self._watching | self._former
+
+    def is_watching(self, holder: int) -> bool:
+        """Whether this mount may have been granted leases in this run."""
+        return holder in self._watching
 
     def watch(self, holder: int) -> None:
         """Grant leases to this mount from now on; it has none yet."""
@@ -98,6 +102,21 @@ class Leases:
         if self._wanted:
             for node in nodes:
                 self._wanted.pop(node, None)
+
+    def hand_over(self, nodes: Iterable[int]) -> list[tuple[int, int, float]]:
+        """The leases on these nodes, for another server: holder, node, and seconds left."""
+        now = self._clock()
+        granted = ((node, self._granted.get(node, {})) for node in nodes)
+        return [(holder, node, until - now) for node, each in granted for holder, until in each.items() if until > now]
+
+    def take_over(self, leases: Iterable[tuple[int, int, float]]) -> None:
+        """Respect leases that another server has granted."""
+        now = self._clock()
+        for holder, node, left in leases:
+            until = now + min(left, LEASE + _MARGIN)
+            holders = self._granted.setdefault(node, {})
+            holders[holder] = max(holders.get(holder, until), until)
+            self._order.append((until, node, holder))
 
     def give_up(self, holder: int, node: int, until: float) -> None:
         """End the lease of a mount that would end then, now that the mount has dropped what it kept."""

@@ -30,7 +30,7 @@ CREATE TABLE nodes (
     stamp INTEGER NOT NULL DEFAULT 0, read_stamp INTEGER NOT NULL DEFAULT 0,
     stripes INTEGER NOT NULL, stripe_size INTEGER NOT NULL, first_server INTEGER NOT NULL,
     key INTEGER NOT NULL DEFAULT 0, parent INTEGER NOT NULL DEFAULT 0, device INTEGER NOT NULL DEFAULT 0, target BLOB,
-    spread INTEGER NOT NULL
+    spread INTEGER NOT NULL, away INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX unnamed ON nodes (links) WHERE links < 1;
 CREATE TABLE names (
@@ -40,6 +40,14 @@ CREATE TABLE attributes (
     id INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (id, name)
 ) WITHOUT ROWID;
 """
+_MOVES = (
+    "CREATE TABLE IF NOT EXISTS moves (folder INTEGER PRIMARY KEY, dropped INTEGER NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS dropped ON moves (dropped)",
+)
+"""Folders of another server than 0 that server 0 takes over (`dropped` is 0), or has taken over."""
+_SPARE = "spare"
+_SPARE_BYTES, _SPARE_STEP = 2 << 20, 64 << 10
+"""What a server keeps free on its disk, so that folders can leave it when the disk is full."""
 _CACHE = 64 << 10
 """KiB of the database to keep in memory."""
 _LOG = 8 << 20
@@ -48,6 +56,9 @@ _BUSY = 0.1
 """Seconds for which a checkpoint waits for others; requests for names may wait for it."""
 REMOVED = -1
 """The number of links of a file whose objects the servers remove."""
+FRESH = -1
+"""A new folder; its first file decides on which server its names will be."""
+_MOST_DROPPED = 1 << 16
 
 
 class Node(NamedTuple):
@@ -58,7 +69,8 @@ class Node(NamedTuple):
     of another. `key` is the key of the request that created the file. `uid` and `gid` are its owner; None stands for
     the user who mounts the layer. `parent` is the folder above a folder, `device` the number of a device, and `target`
     where a symbolic link leads. A file whose last name is gone has no `links`; while somebody has it open, it exists.
-    Until a file is `spread`, it has only one object, on its first server.
+    Until a file is `spread`, it has only one object, on its first server. What a folder holds can be `away`, on the
+    server with this number; other servers than 0 note the folder of a file as its `parent`.
     """
 
     id: int
@@ -79,6 +91,7 @@ class Node(NamedTuple):
     device: int = 0
     target: bytes | None = None
     spread: int = 0
+    away: int = 0
 
     @property
     def is_folder(self) -> bool:
@@ -115,6 +128,7 @@ _LIST = (
     "SELECT name, mode, nodes.id FROM names JOIN nodes ON nodes.id = names.id "
     "WHERE folder = ? AND name > ? ORDER BY name LIMIT ?"
 )
+_ATTRIBUTES = "SELECT name, value FROM attributes WHERE id = ?"
 
 
 class NameStore:
@@ -136,6 +150,10 @@ class NameStore:
                 with self:
                     for statement in _SCHEMA.split(";")[:-1]:
                         self._run(statement)
+            elif "away" not in {row[1] for row in self._run("PRAGMA table_info(nodes)")}:
+                self._run("ALTER TABLE nodes ADD COLUMN away INTEGER NOT NULL DEFAULT 0")
+            for statement in _MOVES:
+                self._run(statement)
         except BaseException:
             self._db.close()
             raise
@@ -164,6 +182,10 @@ class NameStore:
     def add(self, node: Node) -> None:
         """Add a node; raises FileExistsError if its id is taken."""
         self._run(f"INSERT INTO nodes VALUES ({_MARKS})", node)
+
+    def put(self, node: Node) -> None:
+        """Add a node, or replace the one with its id."""
+        self._run(f"INSERT OR REPLACE INTO nodes VALUES ({_MARKS})", node)
 
     def set(self, id_: int, **values: int | bytes | None) -> None:
         """Change some fields of a node."""
@@ -219,6 +241,58 @@ class NameStore:
 
     def remove_attribute(self, id_: int, name: bytes) -> None:
         self._run("DELETE FROM attributes WHERE id = ? AND name = ?", (id_, name))
+
+    def attributes(self, id_: int) -> list[tuple[bytes, bytes]]:
+        pairs: list[tuple[bytes, bytes]] = self._run(_ATTRIBUTES, (id_,)).fetchall()
+        return pairs
+
+    def remove_attributes(self, id_: int) -> None:
+        self._run("DELETE FROM attributes WHERE id = ?", (id_,))
+
+    # Folders that move
+
+    def list_leaving(self) -> list[int]:
+        """The folders that server 0 takes over, and that this server still has."""
+        return [folder for (folder,) in self._run("SELECT folder FROM moves WHERE NOT dropped")]
+
+    def has_dropped(self, folder: int) -> bool:
+        return self._run("SELECT 1 FROM moves WHERE folder = ? AND dropped", (folder,)).fetchone() is not None
+
+    def keep_spare(self) -> None:
+        """Keep some space for `use_spare`, as far as there is any."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with suppress(OSError), os.fdopen(os.open(self.path.with_name(_SPARE), flags, 0o600), "wb") as spare:
+            os.posix_fallocate(spare.fileno(), 0, _SPARE_BYTES)
+
+    def use_spare(self) -> bool:
+        """Give some of the spare space to the database; return whether there was any."""
+        try:
+            with os.fdopen(
+                os.open(self.path.with_name(_SPARE), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "wb"
+            ) as spare:
+                length = os.fstat(spare.fileno()).st_size
+                os.ftruncate(spare.fileno(), max(length - _SPARE_STEP, 0))
+        except OSError:
+            return False
+        return length > 0
+
+    def write_something(self) -> None:
+        """Raise OSError if the disk takes no changes; SQLite would not write what is the same as before."""
+        self._run("INSERT OR REPLACE INTO moves SELECT 0, COALESCE(MAX(dropped), 0) + 1 FROM moves")
+
+    def mark_leaving(self, folder: int) -> None:
+        self._run("INSERT OR REPLACE INTO moves VALUES (?, 0)", (folder,))
+
+    def drop(self, folder: int) -> None:
+        """Remove a folder and all that has a name in it; remember that, as long as requests for it may come."""
+        inside = "(SELECT id FROM names WHERE folder = ?)"
+        self._run(f"DELETE FROM attributes WHERE id IN {inside}", (folder,))
+        self._run(f"DELETE FROM nodes WHERE id IN {inside}", (folder,))
+        self._run("DELETE FROM names WHERE folder = ?", (folder,))
+        self.remove(folder)
+        dropped = self._run("SELECT COALESCE(MAX(dropped), 0) + 1 FROM moves").fetchone()[0]
+        self._run("UPDATE moves SET dropped = ? WHERE folder = ?", (dropped, folder))
+        self._run("DELETE FROM moves WHERE dropped BETWEEN 1 AND ?", (dropped - _MOST_DROPPED,))
 
     # The disk
 

@@ -1,4 +1,4 @@
-"""The tree of names: finds what a request is about, and adds, moves and removes nodes."""
+"""The tree of names: adds, moves and removes nodes."""
 
 import errno
 import secrets
@@ -6,19 +6,22 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import partial
+from itertools import count
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.leases import Leases
-from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
+from forebay.act.forward.data.name_places import NamePlaces, Place, caller_of
+from forebay.act.forward.data.name_store import FRESH, REMOVED, NameStore, Node
 from forebay.act.forward.data.open_files import OpenFileTable
-from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
     LEASED_NAMES,
     LEASED_STATUS,
+    MOST_SERVERS,
     ROOT,
+    SERVER_BITS,
     Caller,
     FileStatus,
     ForgetList,
@@ -29,20 +32,11 @@ from forebay.act.forward.net.payloads import (
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
 
-
-class Place(NamedTuple):
-    """Where a request leads: a folder, a name in it, and what has this name. Without a name, the node itself."""
-
-    folder: Node
-    name: bytes
-    node: Node | None
-
-
 Measure = Callable[[int, int, bool], ObjectSize]
 """Arguments as those of `Objects.size`."""
 
 
-class NameTree:
+class NameTree(NamePlaces):
     """The tree of names of a layer with `servers` servers, for the requests that `Names` answers."""
 
     def __init__(
@@ -51,61 +45,33 @@ class NameTree:
         servers: int,
         default: Layout,
         *,
-        new_id: Callable[[], int] = lambda: secrets.randbits(63),
+        new_id: Callable[[], int] | None = None,
         clock: Callable[[], int] = time.time_ns,
         leases: Leases | None = None,
         index: int = 0,
         measure: Measure | None = None,
+        sharded: bool = False,
     ) -> None:
-        """`measure` finds the sizes of the objects of this server, which is number `index`."""
-        self._store, self._servers, self._new_id, self._clock = store, servers, new_id, clock
+        """`measure` finds the sizes of the objects of this server, which is number `index`.
+
+        If the layer is `sharded`, other servers keep the names of some folders.
+        """
+        super().__init__(store, index, leases or Leases())
+        self._servers, self._clock = servers, clock
+        self._new_id = new_id or (partial(_new_id, index) if sharded or index else partial(secrets.randbits, 63))
+        self._sharded, self._turns = sharded and servers > 1, count(1)
+        self._arriving: dict[int, set[int]] = {}  # by folder: files that other servers say are open
         self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
         self.empty_log = store.empty_log
         self._open_files = OpenFileTable()
-        self._leases = leases or Leases()
-        self._index, self._measure = index, measure
+        self._measure = measure
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
-        if store.read(ROOT) is None:
+        if self._sharded:
+            store.keep_spare()
+        if not index and store.read(ROOT) is None:
             with store:
                 store.add(self._new_node(ROOT, stat.S_IFDIR | 0o755, default, owner=(None, None)))
-
-    # Finding nodes
-
-    def _by_id(self, id_: int) -> Node:
-        """Read the node with this id; raises ESTALE if it does not exist any more."""
-        node = self._store.read(id_)
-        if node is None or node.links == REMOVED:
-            raise system_error(errno.ESTALE)
-        return node
-
-    def _find(self, request: payloads.PathRequest) -> Node:
-        node = self._locate(request).node
-        if node is None:
-            raise system_error(errno.ENOENT)
-        return node
-
-    def _locate(self, request: payloads.PathRequest) -> Place:
-        return self._walk(request.at, request.path, caller_of(request))
-
-    def _locate_second(self, request: payloads.TwoNamesRequest) -> Place:
-        return self._walk(request.to_at, request.to, caller_of(request))
-
-    def _walk(self, at: int, path: bytes, caller: Caller) -> Place:
-        node: Node | None = self._by_id(at)
-        assert node is not None
-        folder, name = node, b""
-        for name in split_path(path):
-            if node is None:
-                raise system_error(errno.ENOENT)
-            if not node.is_folder:
-                raise system_error(errno.ELOOP if stat.S_ISLNK(node.mode) else errno.ENOTDIR)
-            if caller.uid:
-                check_access(caller, node, SEARCH)
-            folder, node = node, self._store.find(node.id, name)
-        return Place(folder, name, node)
-
-    # Steps of these requests
 
     def _lease(self, caller: Caller, node: Node, place: Place | None = None) -> int:
         """What the mount of the caller may keep from now on: the bits of `FileStatus.leased`."""
@@ -178,18 +144,21 @@ class NameTree:
         check_access(caller, folder, WRITE | SEARCH)
         if folder.links < 1:
             raise system_error(errno.ENOENT)
+        if folder.away == FRESH:
+            self._settle_contents(folder, place.name, request, stat.S_ISDIR(mode))
         self._leases.claim(caller.holder, (folder.id,))
         mode, gid = permissions.creation_mode(caller, folder, mode)
         owner = (None, gid if mode & stat.S_ISGID else None) if caller is LAYER else (caller.uid, gid)
         wished = folder.layout if request.layout is None else read_layout(request.layout)
         parent = folder.id if stat.S_ISDIR(mode) else 0
+        above, away = (folder.id, 0) if self._index else (parent, FRESH if parent and self._sharded else 0)
         with self._store:
             while True:
                 id_ = self._new_id()
                 layout = wished if parent else settle_layout(wished, self._servers, id_, request.full)
                 node = self._new_node(
-                    id_, mode, layout, owner=owner, key=request.key, parent=parent, device=device, target=target
-                )
+                    id_, mode, layout, owner=owner, key=request.key, parent=above, device=device, target=target
+                )._replace(away=away)
                 try:
                     self._store.add(node)
                     break
@@ -200,6 +169,22 @@ class NameTree:
                 self._store.set(folder.id, links=folder.links + 1)
             self._touch(folder.id, node.ctime)
         return node
+
+    def _settle_contents(self, folder: Node, name: bytes, request: payloads.CreateRequest, is_folder: bool) -> None:
+        """Decide where the names in a new folder are, as the first one comes: with folders among them, at server 0.
+
+        Otherwise, the servers that the I/O node can reach and that have space take turns.
+        """
+        candidates = [i for i in range(self._servers) if i not in request.full and i not in request.missing] or [0]
+        server = candidates[next(self._turns) % len(candidates)]
+        if is_folder or self._store.has_names(folder.id):
+            server = 0
+        if server:
+            self._leases.claim(0, ())  # leases of an earlier run, which are not known here
+        with self._store:
+            self._store.set(folder.id, away=server)
+        if server:
+            raise self._refer(folder._replace(away=server), (name,))
 
     def _touch(self, folder: int, now: int) -> None:
         """Set the times of a folder whose names have changed."""
@@ -299,8 +284,9 @@ class NameTree:
         self._store.set(folder, links=node.links + change)
 
 
-def caller_of(request: payloads.PathRequest) -> Caller:
-    return request.caller or LAYER
+def _new_id(index: int) -> int:
+    """A random id; that of a file shows on which server it has been created."""
+    return secrets.randbits(63) & ~(MOST_SERVERS - 1 << SERVER_BITS) | index << SERVER_BITS
 
 
 def status_of(node: Node, *, created: bool = False, access: int = READ | WRITE, leased: int = 0) -> FileStatus:

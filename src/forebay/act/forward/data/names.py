@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from copy import copy
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_attributes import AttributeRequests
+from forebay.act.forward.data.folder_moves import FolderMoves
+from forebay.act.forward.data.folder_records import Detour, Elsewhere
+from forebay.act.forward.data.name_places import caller_of
 from forebay.act.forward.data.name_store import REMOVED
-from forebay.act.forward.data.name_tree import caller_of, status_of
+from forebay.act.forward.data.name_tree import status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
@@ -31,7 +33,7 @@ _MOST_REMEMBERED = 1 << 14
 _MOST_LINKS = 65000
 
 
-class Names(AttributeRequests):
+class Names(FolderMoves):
     """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
     The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program
@@ -48,6 +50,8 @@ class Names(AttributeRequests):
         key = request.key if isinstance(request, payloads.OnceRequest) else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:
+            if self._index and isinstance(request, payloads.PathRequest):
+                self._read_known(request.at)  # the folder may have left since then
             answer = _without_lease(known[1])
         else:
             answer = getattr(self, f"do_{Kind(message.kind).name.lower()}")(message, request)
@@ -69,6 +73,10 @@ class Names(AttributeRequests):
     def replace_files(self, node: str, files: Iterable[tuple[int, int]]) -> ForgetList:
         """Note all files that an I/O node has open, as `close_files`."""
         return self._forget_unnamed(self._open_files.replace(node, files))
+
+    def hold_files(self, node: str, files: Iterable[tuple[int, int]]) -> None:
+        """Note what an I/O node has open of the files in a folder that has arrived."""
+        self._open_files.add(node, files)
 
     # Files
 
@@ -133,7 +141,9 @@ class Names(AttributeRequests):
         return self._add_size(self._status_of_new(caller_of(request), node, place), node)
 
     def do_link(self, _: Message, request: payloads.LinkRequest) -> FileStatus:
-        node, place = self._find(request), self._locate_second(request)
+        source, place = self._locate_both(request, exists=True)
+        node = source.node
+        assert node is not None
         if place.node is not None:
             if request.again and place.node.id == node.id:
                 return status_of(node)
@@ -155,7 +165,7 @@ class Names(AttributeRequests):
 
     def do_unlink(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
         """Remove the name. The caller must then have the servers remove the objects, and call `forget`."""
-        place = self._locate(request)
+        place = self._locate_entry(request)
         if place.node is None and request.again:
             return ForgetList(forget=[])
         if place.node is None:
@@ -212,17 +222,23 @@ class Names(AttributeRequests):
             if not place.node.is_folder:
                 raise system_error(errno.EEXIST)
             return status_of(self._created_before(place.node, request))
+        if self._index:
+            check_access(caller_of(request), place.folder, WRITE | SEARCH)
+            raise self._pull(place.folder.id)
         node = self._create(place, request, stat.S_IFDIR | request.mode & 0o7777)
         return self._status_of_new(caller_of(request), node, place)
 
     def do_rmdir(self, _: Message, request: payloads.OnceRequest) -> ForgetList:
-        place = self._locate(request)
+        place = self._locate_entry(request)
         folder, node = place.folder, place.node
         nothing = ForgetList(forget=[])
         if node is None and request.again:
             return nothing
         if node is not None and node.id == ROOT:
             raise system_error(errno.EBUSY)
+        if node is not None and node.away > 0:
+            check_access(caller_of(request), folder, WRITE | SEARCH)
+            raise Elsewhere(Detour(pull=((node.id, node.away),), only_empty=True))
         if node is not None:
             permissions.check_removal(caller_of(request), folder, [node])
         node = self._check_empty(node)
@@ -273,7 +289,7 @@ class Names(AttributeRequests):
     def do_rename(self, _: Message, request: payloads.RenameRequest) -> ForgetList:
         """Rename a file or folder; a file with the new name is unlinked, an empty folder is removed."""
         caller = caller_of(request)
-        source, target = self._locate(request), self._locate_second(request)
+        source, target = self._locate_both(request)
         nothing = ForgetList(forget=[])
         if source.node is None:
             if target.node is not None and request.again:

@@ -56,6 +56,20 @@ class OpenFileTable:
             self._writers.setdefault(file, {}).setdefault(node, set()).add(0)
         return [closed for file in before for closed in self._leave(node, file)]
 
+    def add(self, node: str, files: Iterable[tuple[int, int]]) -> None:
+        """Note opens that an I/O node has had before this table knew the files; it may write them."""
+        for file, count in files:
+            for _ in range(count):
+                self.open(node, file)
+
+    def forget(self, files: Iterable[int]) -> None:
+        """Forget files that another server takes care of."""
+        for file in files:
+            if self._users.pop(file, 0):
+                self._writers.pop(file, None)
+                for opens in self._opens.values():
+                    opens.pop(file, None)
+
     def _leave(self, node: str, file: int) -> list[int]:
         by_node = self._writers.get(file)
         if by_node is not None and file not in self._opens.get(node, ()):

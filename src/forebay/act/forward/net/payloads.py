@@ -21,9 +21,13 @@ from forebay.model.layout import Layout
 LEASE = 10.0
 """Seconds for which a mount may keep what it has a lease for."""
 LEASED_STATUS, LEASED_NAMES = 1, 2
+ENDED, STILL = 1, 2
+"""The offsets of WATCH: a mount has ended; or it watches, and may have leases of this server already."""
 READ_ACCESS = 4
 ROOT = 1
 """The id of the layer's root folder."""
+MOST_SERVERS, SERVER_BITS = 4096, 32
+"""The id of a file holds the number of the server that has created it, from this bit on; that of a folder has 0."""
 LayoutFields: TypeAlias = tuple[int, int, int]
 UserId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -73,6 +77,8 @@ class CreateRequest(OnceRequest, kw_only=True):
     layout: LayoutFields | None = None
     full: list[int] = []
     """Servers without space; only from I/O nodes."""
+    missing: list[int] = []
+    """Servers that cannot be reached; only from I/O nodes."""
 
 
 class OpenRequest(CreateRequest, kw_only=True):
@@ -386,6 +392,7 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.LEASE: LeaseRequest,
     Kind.OPENED: OpenFiles,
     Kind.CLOSED: OpenFiles,
+    Kind.HELD: OpenFiles,
     Kind.RECALLED: NodeList,
     Kind.CLOSE: NodeList,
     Kind.TOUCH: NodeList,

@@ -29,7 +29,7 @@ from forebay.act.forward.net.buffers import SMALL, Buffers
 from forebay.model.errors import ForebayError
 
 MAGIC = b"FB"
-VERSION = 3
+VERSION = 4
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
 OBJECT_STATUS = struct.Struct("<QQQ")
 """After a write: an object's size, the time of its last change in ns since 1970, and its bytes on disk."""
@@ -40,6 +40,8 @@ SHORT = 2048
 LAST_OFFSET = (1 << 63) - 1
 AGAIN = errno.EAGAIN
 """The status if a process cannot be reached: it may have carried out the request or not. Send it again."""
+ELSEWHERE = errno.EREMCHG
+"""The status if another server has what a request for names is about; the payload is a Detour."""
 
 _INLINE = 1024
 """The longest payload that is cheaper to copy than to keep in a separate buffer, in bytes."""
@@ -90,6 +92,14 @@ class Kind(IntEnum):
     APPEND = 59  # file, the bytes -> size; only in front of another file system
     SPREAD = 60  # file: it may have objects on all servers of its layout from now on
     TOUCH = 61  # NodeList: a mount has read these files, whose bytes came with their status
+    EXPORT = 73  # ExportRequest -> FolderPage: takes a folder out of use, and reads what it holds
+    IMPORT = 74  # FolderPage: the server 0 takes over a folder, page by page
+    SETTLE = 75  # EmptyFolder: another server takes over a folder; ESTALE if it has had it before
+    DROP = 76  # file: the folder that server 0 has taken over
+    PREPARE = 80  # file: a folder that server 0 shall take over; fails if the server cannot write
+    ADOPT = 79  # file: a folder that another server has dropped before
+    ARRIVED = 77  # NodeList: open files that server 0 has taken over; a message without an answer
+    HELD = 78  # OpenFiles: what an I/O node has open of them
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended
