@@ -130,6 +130,7 @@ def test_small_files_cost_a_message_for_each_change_and_none_to_look(
     mount, _ = mounts
     with messages(sent, MKDIR=1):
         folder = mount.files.mkdir(ME, ROOT, b"d", 0o755).node
+    mount.create("first", b"", folder)  # with it, a server takes over the folder
     with messages(sent, OPEN=1, WRITE=1):
         with pytest.raises(NameAbsent):
             mount.lookup("a", folder)

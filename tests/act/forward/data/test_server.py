@@ -384,9 +384,10 @@ def test_a_request_with_a_key_is_done_once_and_answered_as_often_as_it_comes(nod
     assert node.ask(Kind.STAT, words={"path": b"a"}).status == 0
 
 
-def test_only_the_first_server_has_names(tmp_path: Path) -> None:
+def test_only_the_first_server_has_the_root_and_locks(tmp_path: Path) -> None:
     with data_server(tmp_path / "data", index=1, servers=2) as (_, server), Speaker(server.address) as node:
-        node.tell(Kind.STAT, words={"path": b""})
+        assert node.ask(Kind.STAT, words={"path": b""}).status == errno.EREMCHG
+        node.tell(Kind.LEASE, words={"client": 1})
         assert node.is_gone()
 
 

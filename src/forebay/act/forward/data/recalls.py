@@ -9,11 +9,11 @@ from time import monotonic
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.tree import Tree
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.payloads import NodeList
+from forebay.act.forward.net.payloads import ENDED, STILL, NodeList
 from forebay.act.forward.net.wire import Kind, Message, pack
 
 _NAME = b"holders"
-_UNASKED = (1 << 64) - 1
+UNASKED = (1 << 64) - 1
 """The tag of messages that are not answers."""
 Retry = Callable[[Connection, Message], None]
 
@@ -47,9 +47,11 @@ class Recalls:
         self._retrying = False
 
     def watch(self, connection: Connection, message: Message) -> None:
-        """Note through which connection a mount can be reached, or (offset 1) that it has dropped all."""
+        """Note through which connection a mount can be reached, that it has dropped all, or that it has ended."""
         holder = message.file
-        if message.offset:
+        if message.offset == STILL and self._leases.is_watching(holder):
+            self._paths[holder] = connection
+        elif message.offset == ENDED:
             self._paths.pop(holder, None)
             self._leases.end(holder)
         else:
@@ -75,7 +77,7 @@ class Recalls:
             if fresh and path is not None and not path.closed:
                 self._recalled.update(((holder, node), leases[node]) for node in fresh)
                 payload = pack(NodeList(nodes=fresh))
-                path.send([Message(Kind.RECALL, tag=_UNASKED, file=holder, payload=payload).header(), payload])
+                path.send([Message(Kind.RECALL, tag=UNASKED, file=holder, payload=payload).header(), payload])
         if self._timer is None:
             self._timer = self._loop.call_later(max(conflict.until - monotonic(), 0.0) + 0.01, self._ring)
 

@@ -1,4 +1,6 @@
-"""A data server holds its share of the bytes of every file; the first server of a layer also holds the names.
+"""A data server holds its share of the bytes of every file, and names.
+
+The first server of a layer holds the names of all folders that no other server has taken over (folder_moves.py).
 
 It is one process with one loop, which reads and writes directly (to the page cache). An fsync runs in a thread.
 """
@@ -21,13 +23,14 @@ from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
 from forebay.act.forward.data.checkpoints import Checkpoints
+from forebay.act.forward.data.folder_records import Elsewhere
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_store import NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
-from forebay.act.forward.data.recalls import HolderFile, Recalls
+from forebay.act.forward.data.recalls import UNASKED, HolderFile, Recalls
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.data.tree import Tree, sync_all
@@ -53,6 +56,7 @@ from forebay.act.forward.net.payloads import (
 )
 from forebay.act.forward.net.wire import (
     AGAIN,
+    ELSEWHERE,
     LONGEST,
     BadMessage,
     Bytes,
@@ -70,7 +74,7 @@ from forebay.model.layout import Layout
 _MOST_SYNCING = 128
 _THREADS = 4
 _A_MOMENT = 0.02
-_COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "failed")
+_COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "names", "failed")
 Handler = Callable[[Message], Payload | None]
 """Returns the answer's payload; raises OSError or BadMessage."""
 
@@ -89,19 +93,17 @@ class Server:
         self._numbers = count()
         self._removed: set[int] = set()  # files without a name whose only objects are to be removed
         self._waiting: set[Connection] = set()
-        facts = {"index": settings.index, "servers": settings.servers}
-        me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
         with ExitStack() as held:
-            held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
+            folder = held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
+            facts = {"index": settings.index, "servers": settings.servers, "sharded": folder.sharded}
+            me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
             self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
             self._objects = held.enter_context(closing(Objects(settings.folder / "objects", settings.most_open)))
-            self._names = self._recalls = None
-            if settings.index == 0:
-                holders = HolderFile(Tree(settings.folder))
-                leases = Leases(holders.former)
-                self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
-                self._names = held.enter_context(closing(self._open_names(settings, leases)))
-                self._checkpoints = held.enter_context(closing(Checkpoints(self._names)))
+            holders = HolderFile(Tree(settings.folder))
+            leases = Leases(holders.former)
+            self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
+            self._names = held.enter_context(closing(self._open_names(settings, leases, sharded=folder.sharded)))
+            self._checkpoints = held.enter_context(closing(Checkpoints(self._names)))
             self._locks = held.enter_context(closing(self._open_locks(settings))) if settings.index == 0 else None
             disk = settings.emulation.disk(self._loop) if settings.emulation else None
             self._disk = held.enter_context(closing(disk)) if disk else None
@@ -133,13 +135,14 @@ class Server:
         yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
         yield SERVER["buffers_bytes"].number(self.buffers.out)
 
-    def _open_names(self, settings: ServerSettings, leases: Leases) -> Names:
+    def _open_names(self, settings: ServerSettings, leases: Leases, *, sharded: bool) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
         try:
-            convert_names(settings.folder)
+            if not settings.index:
+                convert_names(settings.folder)
             names = Names(
                 NameStore(settings.folder), settings.servers, layout,
-                leases=leases, index=settings.index, measure=self._objects.size,
+                leases=leases, index=settings.index, measure=self._objects.size, sharded=sharded,
             )  # fmt: skip
         except OSError as error:
             raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
@@ -162,21 +165,21 @@ class Server:
         }
         handlers: dict[int, Callable[[Connection, Message], None]]
         handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}
-        if self._names is not None:
-            names: dict[int, Callable[[Message, str], Payload | None]] = dict.fromkeys(NAME_KINDS, self._names.answer)
-            names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
-            handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
-            handlers |= {Kind.WATCH: self._watch, Kind.RECALLED: self._end_leases}
+        names: dict[int, Callable[[Message, str], Payload | None]] = dict.fromkeys(NAME_KINDS, self._names.answer)
+        names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
+        names |= {Kind.IMPORT: self._import, Kind.HELD: self._note_held}
+        handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
+        handlers |= {Kind.WATCH: self._watch, Kind.RECALLED: self._end_leases}
+        if self._locks is not None:
             handlers |= {Kind.LOCK: self._lock, Kind.LEASE: partial(self._answer, self._renew_lease)}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
-        if self._recalls is not None:
-            self._recalls.lose(connection)
+        self._recalls.lose(connection)
         if self._locks is not None and not self._closed:
             self._locks.lose(connection)
-        if self._names is not None and not self._closed:
+        if not self._closed:
             self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
             del self._holders[connection]
 
@@ -189,11 +192,15 @@ class Server:
             message.detach()
             return
         holder = self._holder(connection)
+        self.counts["names"] += 1
         try:
             self._answer(lambda request: self._remove_own(handler(request, holder)), connection, message)
         except Conflict as conflict:
-            assert self._recalls is not None
             self._recalls.wait(conflict, self._receive, connection, message)
+        except Elsewhere as elsewhere:
+            message.release()
+            detour = pack(elsewhere.detour)
+            connection.send([answer_header(message, status=ELSEWHERE, length=len(detour)), detour])
         self._checkpoints.begin_if_due()
 
     def _remove_own(self, answer: Payload | None) -> Payload | None:
@@ -214,7 +221,7 @@ class Server:
     def _remove_objects(self) -> None:
         """What fails stays in the list of pending files, which an I/O node asks for from time to time."""
         removed, self._removed = self._removed, set()
-        if self._names is None or self._closed:
+        if self._closed:
             return
         gone = []
         for file in removed:
@@ -230,7 +237,6 @@ class Server:
 
     def _list_pending(self, _: Message, __: str) -> Payload | None:
         """The files to remove. After a start, I/O nodes and clients first have time to say what they have open."""
-        assert self._names is not None
         return self._names.list_pending(known=monotonic() < self._graced)
 
     def _holder(self, connection: Connection) -> str:
@@ -240,28 +246,38 @@ class Server:
         return self._holders[connection]
 
     def _note_open(self, message: Message, holder: str) -> Payload | None:
-        assert self._names is not None
         return self._names.replace_files(holder, _read_files(message))
 
     def _note_closed(self, message: Message, holder: str) -> Payload | None:
-        assert self._names is not None
         return self._names.close_files(holder, _read_files(message))
+
+    def _note_held(self, message: Message, holder: str) -> None:
+        self._names.hold_files(holder, _read_files(message))
+
+    def _import(self, message: Message, _: str) -> Payload | None:
+        """Take over a folder, and ask all I/O nodes which of its files they have open; until then, all seem open."""
+        holder, arrived = self._names.import_page(message)
+        if arrived:
+            payload = pack(NodeList(nodes=arrived))
+            for connection in self._holders:
+                if not connection.closed:
+                    connection.send([Message(Kind.ARRIVED, tag=UNASKED, payload=payload).header(), payload])
+            self._loop.call_later(self._grace, self._drop_holder, holder)
+        return None
 
     def _drop_holder(self, holder: str) -> None:
         """Forget what was open through a lost connection. I/O nodes find the files to remove in the pending list."""
-        if self._names is not None and not self._closed:
+        if not self._closed:
             self._names.replace_files(holder, ())
 
     # Leases
 
     def _watch(self, connection: Connection, message: Message) -> None:
-        assert self._recalls is not None
         self._recalls.watch(connection, message)
         self._answer(lambda _: None, connection, message)
 
     def _end_leases(self, connection: Connection, message: Message) -> None:
         request = read_request(message.kind, message.payload)
-        assert self._recalls is not None
         assert isinstance(request, NodeList)
         self._recalls.give_up(message, request.nodes)
         self._answer(lambda _: None, connection, message)
@@ -389,8 +405,7 @@ class Server:
 
     def _fsync(self, connection: Connection, message: Message) -> None:
         descriptors = self._objects.descriptors_to_sync(message.file)
-        if self._names is not None:
-            descriptors += self._names.descriptors_to_sync()
+        descriptors += self._names.descriptors_to_sync()
         message.release()
         self._syncing += 1
         if self._syncing >= _MOST_SYNCING:

@@ -12,8 +12,9 @@ from forebay.act.forward.data.tree import Tree
 from forebay.model.errors import BadInput, UserError, why
 
 _LOCK, _IDENTITY = b"lock", b"server.json"
-_FORMAT = 2
-"""Format 1 kept names as a tree of files (old_names.py). A release that knows only format 1 refuses this one."""
+_FORMAT = 3
+"""Format 1 kept names as a tree of files (old_names.py). In format 2, server 0 had all names; it still has them in a
+folder of format 3 that is not `sharded`. An earlier release refuses later formats."""
 
 
 class ServerFolder:
@@ -34,10 +35,11 @@ class ServerFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(f"{folder}: another server uses this folder; stop it or choose another") from None
-            self._claim({"format": _FORMAT, "index": index, "servers": servers})
+            self.sharded = self._claim({"format": _FORMAT, "index": index, "servers": servers})
             self.close = held.pop_all().close
 
-    def _claim(self, identity: dict[str, int]) -> None:
+    def _claim(self, identity: dict[str, int]) -> bool:
+        """Make the folder that of this server; return whether the names of the layer are spread over its servers."""
         try:
             owner = json.loads(self._tree.read(_IDENTITY))
         except FileNotFoundError:
@@ -45,19 +47,24 @@ class ServerFolder:
             if others:
                 reason = f"contains {os.fsdecode(others[0])!r}, but is not a server's folder; choose an empty folder"
                 raise BadInput(str(self.folder), reason) from None
-            self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
-            return
+            self._write(identity | {"sharded": True})
+            return True
         except (OSError, ValueError):
             raise BadInput(str(self.folder / os.fsdecode(_IDENTITY)), "is unreadable or damaged") from None
-        if owner == identity | {"format": 1}:
-            self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
-        elif owner != identity:
+        if owner in (identity | {"format": 1}, identity | {"format": 2}):
+            self._write(identity | {"sharded": False})
+            return False
+        if owner not in (identity | {"sharded": True}, identity | {"sharded": False}):
             raise BadInput(str(self.folder), f"belongs to {_describe(owner)}, not to {_describe(identity)}")
+        return bool(owner["sharded"])
+
+    def _write(self, identity: dict[str, int]) -> None:
+        self._tree.replace(_IDENTITY, json.dumps(identity).encode() + b"\n")
 
 
 def _describe(identity: object) -> str:
     match identity:
-        case {"format": 1 | 2, "index": int(index), "servers": int(servers)}:
+        case {"format": 1 | 2 | 3, "index": int(index), "servers": int(servers)}:
             return f"server {index} of {servers}"
         case {"format": int(number)}:
             return f"a later release (format {number})"

@@ -1,13 +1,12 @@
-"""The back end of data servers: files are striped over them, and the first one keeps the names."""
+"""The back end of data servers: files are striped over them, and they keep the names."""
 
 import asyncio
 import errno
 import itertools
-from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from forebay.act.forward.data.system_calls import check_allocation
 from forebay.act.forward.net import payloads
@@ -18,6 +17,8 @@ from forebay.act.forward.net.payloads import Payload, read_layout
 from forebay.act.forward.net.wire import LAST_OFFSET, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
+from forebay.act.forward.node.name_routes import NameReply, NameRoutes
+from forebay.act.forward.node.open_counts import OpenCounts
 from forebay.act.forward.node.server_link import ServerLink
 from forebay.act.forward.node.watchers import Watchers
 from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, shares
@@ -35,6 +36,7 @@ _SELDOM = 20
 """How many reports to send between checks of the servers' space."""
 _RETURN = 10.0
 """Seconds for which a lost client's files stay open, so that it can continue at another I/O node."""
+T = TypeVar("T")
 PendingReply = Coroutine[Any, Any, Message]
 
 
@@ -72,14 +74,13 @@ class DataServers(Backend):
         self.links = [
             ServerLink(number, address, credentials, buffers, self.count) for number, address in enumerate(addresses)
         ]
+        self._routes = NameRoutes(self.links, patience)
+        self._opens = OpenCounts(self._routes)
         self._files: dict[int, StripedFile] = {}  # that are open here
         self._spread: set[int] = set()  # files of which that is known
-        self._extending: dict[int, asyncio.Task[Message]] = {}  # by file
-        self._opens: Counter[int] = Counter()  # of each file that is open here
-        self._closed: dict[int, int] = {}  # opens that have ended, and that the server of the names does not know yet
-        self._kept: dict[int, float] = {}  # until when files of lost clients stay open
+        self._extending: dict[int, asyncio.Task[NameReply]] = {}  # by file
         self._full: set[int] = set()
-        self._unlinked: list[tuple[int, payloads.LayoutFields]] = []  # files whose objects are to be removed
+        self._unlinked: dict[int, list[tuple[int, payloads.LayoutFields]]] = {}  # objects to remove, by server of names
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,15 +88,17 @@ class DataServers(Backend):
         def on_change(server: int, up: bool) -> None:
             self.up[server] = up
             (dispatch.unpark if up else dispatch.park)(server)
-            if not up and not server:
+            if not up and server in self._routes.servers:
                 self.watchers.end_all()
-            if up and not server:
-                self._start_task(self._report_open_files())
+            if up:
+                self._start_task(self._report_open_files(server))
+                self._start_task(self._renew_watches(server))
             if up and all(self.up):
                 self._start_task(self._remove_pending())
 
         for link in self.links:
             link.dispatch, link.changed, link.recall = dispatch, on_change, self.watchers.recall
+            link.arrive = self._note_arrivals
             self._start_task(link.keep_connected())
         self._start_task(self._keep_house())
 
@@ -135,14 +138,10 @@ class DataServers(Backend):
         self._note_closed(file.file)
 
     def end_watch(self, holder: int) -> None:
-        async def tell() -> None:
-            with suppress(OSError, BadMessage):  # else its leases end by themselves
-                await self._ask(0, Kind.WATCH, Message(Kind.WATCH, file=holder), offset=1)
-
-        self._start_task(tell())
+        self._start_task(self._tell_watch(holder, payloads.ENDED, self._routes.servers))
 
     def keep_for_return(self, file: int) -> None:
-        self._kept[file] = monotonic() + _RETURN
+        self._opens.keep(file, monotonic() + _RETURN)
 
     async def file_size(self, file: NodeFile, session: int) -> int:
         assert isinstance(file, StripedFile)
@@ -151,8 +150,8 @@ class DataServers(Backend):
     async def extend_reach(self, file: NodeFile) -> None:
         assert isinstance(file, StripedFile)
         if file.file not in self._extending:  # many writes may wait for it
-            of = Message(Kind.SPREAD, file=file.file)
-            self._extending[file.file] = asyncio.get_running_loop().create_task(self._ask(0, Kind.SPREAD, of))
+            work = self._routes.ask(Message(Kind.SPREAD, file=file.file))
+            self._extending[file.file] = asyncio.get_running_loop().create_task(work)
         try:
             await asyncio.shield(self._extending[file.file])
             file.reach = LAST_OFFSET
@@ -164,14 +163,12 @@ class DataServers(Backend):
 
     # Requests of clients
 
-    async def do_other(self, message: Message, _: Payload | None) -> Answer:
-        return Answer(bytes((await self._ask_names(message)).payload))
+    async def do_other(self, message: Message, request: Payload | None) -> Answer:
+        return Answer(bytes((await self._routes.ask(message, request)).payload))
 
     async def do_open(self, message: Message, request: payloads.OpenRequest) -> Answer:
-        if request.create and self._full:
-            request.full = sorted(self._full)
-            message.payload = pack(request)
-        status = await self._open(message)
+        self._note_absences(message, request)
+        status = await self._open(message, request)
         file, layout = status.file or 0, status.layout
         if request.truncate and not status.created:
             try:
@@ -183,14 +180,16 @@ class DataServers(Backend):
         return Answer(pack(status), file, layout, status.access)
 
     async def do_attach(self, message: Message, request: payloads.StatusRequest) -> Answer:
-        status = await self._open(message)
+        status = await self._open(message, request)
         if request.content and status.access & payloads.READ_ACCESS:
             with suppress(OSError, BadMessage):  # a read reports the error
                 await self._add_sizes(status, message.session, request.content)
         return Answer(pack(status), status.file or 0, status.layout, status.access)
 
     async def do_stat(self, message: Message, request: Payload | None) -> Answer:
-        status = _read_status(await self._ask_names(message))
+        if isinstance(request, payloads.CreateRequest):
+            self._note_absences(message, request)
+        status = (await self._routes.ask(message, request)).read_status()
         may_keep = status.leased & payloads.LEASED_STATUS and status.access & payloads.READ_ACCESS
         content = request.content if may_keep and isinstance(request, payloads.StatusRequest) else 0
         await self._add_sizes(status, message.session, content, counts=False)
@@ -201,18 +200,31 @@ class DataServers(Backend):
     async def do_touch(self, message: Message, _: Payload) -> None:
         await _gather(self._ask(server, Kind.TOUCH, message, payload=message.payload) for server in range(self.count))
 
-    async def do_mkdir(self, message: Message, _: Payload | None) -> Answer:
-        status = _read_status(await self._ask_names(message))
+    async def do_watch(self, message: Message, _: Payload | None) -> None:
+        """Ask all servers that are there for leases; the others hear of the mount when they are back."""
+        await self._ask(0, Kind.WATCH, message)
+        others = [server for server in self._routes.servers[1:] if self.up[server]]
+        await self._tell_watch(message.file, payloads.STILL, others)
+
+    async def do_recalled(self, message: Message, _: payloads.NodeList) -> None:
+        """Tell all servers of names: folders may have moved since the leases were granted."""
+        servers = [server for server in self._routes.servers if self.up[server] or not server]
+        await _gather(self._ask(server, Kind.RECALLED, message, payload=message.payload) for server in servers)
+
+    async def do_mkdir(self, message: Message, request: Payload | None) -> Answer:
+        status = (await self._routes.ask(message, request)).read_status()
         return Answer(pack(status), status.file or 0)
 
     async def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> Answer:
         if request.mtime is not None or request.atime is not None or request.mtime_now or request.atime_now:
             place = payloads.PathRequest(at=request.at, path=request.path, caller=request.caller)
-            status = _read_status(await self._ask(0, Kind.STAT, message, payload=pack(place)))
+            of = Message(Kind.STAT, file=message.file, session=message.session, payload=pack(place))
+            status = (await self._routes.ask(of, place)).read_status()
             if status.has_bytes:
                 objects = await self._measure(status.file or 0, status.object_layout, message.session)
                 request.stamp, request.read_stamp = objects.mtime, objects.atime
-        status = _read_status(await self._ask(0, Kind.SETATTR, message, payload=pack(request)))
+        message.payload = pack(request)
+        status = (await self._routes.ask(message, request)).read_status()
         await self._add_sizes(status, message.session)
         return Answer(pack(status), status.file or 0)
 
@@ -241,13 +253,16 @@ class DataServers(Backend):
         )
 
     async def do_fsync(self, message: Message, _: None) -> None:
-        servers = {0}  # it has the file's name, and all others
-        if message.file != payloads.ROOT:
+        servers = {0}  # it has the names of all folders
+        if message.file == payloads.ROOT:
+            servers.update(self._routes.servers)
+        else:
+            servers.add(self._routes.server_of(message.file))
             servers.update(servers_of((await self._find_file(message)).layout, self.count))
         await _gather(self._ask(server, Kind.FSYNC, message) for server in sorted(servers))
 
     async def do_lock(self, message: Message, request: payloads.LockRequest) -> Answer:
-        reply = await self._ask_names(message)
+        reply = await self._ask(0, Kind.LOCK, message, payload=message.payload)
         if request.space != payloads.APPEND or request.kind == payloads.UNLOCKED:
             return Answer(bytes(reply.payload))
         answer = unpack_as(payloads.LockAnswer, reply.payload)
@@ -255,8 +270,12 @@ class DataServers(Backend):
             answer.size = await self._find_size(await self._find_file(message), message.session)
         return Answer(pack(answer))
 
-    async def do_unlink(self, message: Message, _: Payload) -> Answer:
-        answer = self._remove_all(await self._ask_names(message))
+    async def do_lease(self, message: Message, _: payloads.LeaseRequest) -> Answer:
+        return Answer(bytes((await self._ask(0, Kind.LEASE, message, payload=message.payload)).payload))
+
+    async def do_unlink(self, message: Message, request: Payload) -> Answer:
+        reply = await self._routes.ask(message, request)
+        answer = self._remove_all(reply.server, reply.payload)
         return Answer(pack(payloads.ForgetList(forget=[], folder=answer.folder)))
 
     do_rename = do_unlink
@@ -272,14 +291,17 @@ class DataServers(Backend):
         """The file of a message, whether it is open here or not."""
         known = self._files.get(message.file)
         if known is None:
-            status = _read_status(await self._ask(0, Kind.STAT, message))
+            of = Message(Kind.STAT, file=message.file, session=message.session)
+            status = (await self._routes.ask(of)).read_status()
             known = StripedFile(message.file, -1, status.layout, self.count, spread=status.spread)
         return known
 
-    async def _open(self, message: Message) -> payloads.FileStatus:
-        status = _read_status(await self._ask_names(message))
+    async def _open(self, message: Message, request: Payload) -> payloads.FileStatus:
+        reply = await self._routes.ask(message, request)
+        status = reply.read_status()
         file = status.file or 0
-        self._opens[file] += 1 + self._closed.pop(file, 0)
+        if not self._opens.add(file, reply.server):
+            self._start_task(self._report_held(file, 1))
         if status.spread:
             self._spread.add(file)
         return status
@@ -288,21 +310,18 @@ class DataServers(Backend):
         """Tell the server of the names soon that one open of a file that is not open here has ended."""
         if file not in self._files:
             self._spread.discard(file)
-            self._closed[file] = self._opens.pop(file, 0) + self._closed.get(file, 0)
+            self._opens.close(file)
 
     async def _truncate(self, message: Message, file: int, layout: Layout, size: int, *, clear: bool) -> None:
         """Cut or extend a file to `size` bytes, and note that it has changed, even if no object has."""
         of = Message(Kind.TRUNCATE, file=file, session=message.session)
         change = payloads.AttributesRequest(at=file, mtime_now=True, clear=clear)
-        await _gather(
-            (
-                *(
-                    self._ask(server, Kind.TRUNCATE, of, offset=share)
-                    for server, share in zip(servers_of(layout, self.count), shares(layout, size), strict=True)
-                ),
-                self._ask(0, Kind.SETATTR, Message(Kind.SETATTR, session=message.session), payload=pack(change)),
-            )
+        noted = Message(Kind.SETATTR, session=message.session, payload=pack(change))
+        shorter = _gather(
+            self._ask(server, Kind.TRUNCATE, of, offset=share)
+            for server, share in zip(servers_of(layout, self.count), shares(layout, size), strict=True)
         )
+        await _gather((shorter, self._routes.ask(noted, change)))
 
     async def _add_sizes(
         self, status: payloads.FileStatus, session: int, content: int = 0, *, counts: bool = True
@@ -319,8 +338,12 @@ class DataServers(Backend):
         self._full = {server for server, space in enumerate(spaces) if space.available < _FULL}
         return spaces
 
-    def _ask_names(self, message: Message) -> PendingReply:
-        return self._ask(0, message.kind, message, message.offset, message.payload)
+    def _note_absences(self, message: Message, request: payloads.CreateRequest) -> None:
+        """Say which servers cannot take new files or folders."""
+        if self._full or not all(self.up):
+            request.full = sorted(self._full)
+            request.missing = [server for server, up in enumerate(self.up) if not up]
+            message.payload = pack(request)
 
     def _ask(
         self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"", size: int = 0
@@ -332,7 +355,7 @@ class DataServers(Backend):
     async def _find_size(self, file: StripedFile, session: int) -> int:
         if file.reach == LAST_OFFSET:
             return (await self._measure(file.file, file.layout, session)).size
-        status = _read_status(await self._ask(0, Kind.STAT, Message(Kind.STAT, file=file.file, session=session)))
+        status = (await self._routes.ask(Message(Kind.STAT, file=file.file, session=session))).read_status()
         await self._add_sizes(status, session)
         return status.size
 
@@ -357,8 +380,8 @@ class DataServers(Backend):
             allocated=sum(each.allocated for each in objects),
         )
 
-    async def _remove_objects(self, files: Sequence[tuple[int, payloads.LayoutFields]]) -> None:
-        """Remove the objects of unlinked files; a server that fails does so when it is back."""
+    async def _remove_objects(self, names: int, files: Sequence[tuple[int, payloads.LayoutFields]]) -> None:
+        """Remove the objects of files that server `names` has unlinked; a server that fails does so when it is back."""
         by_server: dict[int, list[int]] = {}
         for file, layout in files:
             for server in servers_of(read_layout(layout), self.count):
@@ -375,46 +398,71 @@ class DataServers(Backend):
         forgotten = payloads.NodeList(nodes=[file for file, _ in files if file not in left])
         if forgotten.nodes:
             with suppress(OSError, BadMessage):
-                await self._ask(0, Kind.FORGOTTEN, Message(Kind.FORGOTTEN), payload=pack(forgotten))
+                await self._ask(names, Kind.FORGOTTEN, Message(Kind.FORGOTTEN), payload=pack(forgotten))
 
     async def _remove_pending(self) -> None:
         with suppress(OSError, BadMessage):
-            reply = await self._ask(0, Kind.PENDING, Message(Kind.PENDING))
-            files = unpack_as(payloads.ForgetList, reply.payload).forget
-            for first in range(0, len(files), _MOST_AT_ONCE):
-                await self._remove_objects(files[first : first + _MOST_AT_ONCE])
+            for server in self._routes.servers:
+                reply = await self._ask(server, Kind.PENDING, Message(Kind.PENDING))
+                files = unpack_as(payloads.ForgetList, reply.payload).forget
+                for first in range(0, len(files), _MOST_AT_ONCE):
+                    await self._remove_objects(server, files[first : first + _MOST_AT_ONCE])
 
-    def _remove_all(self, reply: Message) -> payloads.ForgetList:
-        """Remove soon the objects of the files that the server of the names has listed, many at a time."""
-        answer = unpack_as(payloads.ForgetList, reply.payload)
+    def _remove_all(self, server: int, payload: Bytes) -> payloads.ForgetList:
+        """Remove soon the objects of the files that a server of names has listed, many at a time."""
+        answer = unpack_as(payloads.ForgetList, payload)
         if answer.forget and not self._unlinked:
             self._start_task(self._remove_unlinked())
-        self._unlinked += answer.forget
+        if answer.forget:
+            self._unlinked.setdefault(server, []).extend(answer.forget)
         return answer
 
     async def _remove_unlinked(self) -> None:
         await asyncio.sleep(_A_MOMENT)
         while self._unlinked:
-            files, self._unlinked = self._unlinked[:_MOST_AT_ONCE], self._unlinked[_MOST_AT_ONCE:]
-            await self._remove_objects(files)
+            server, files = self._unlinked.popitem()
+            for first in range(0, len(files), _MOST_AT_ONCE):
+                await self._remove_objects(server, files[first : first + _MOST_AT_ONCE])
 
-    async def _report_open_files(self) -> None:
-        """Tell the server of the names what is open here: it has restarted, or does not know this connection."""
-        files = list((self._opens | self._closed).items())
-        with suppress(OSError, BadMessage):
-            of = Message(Kind.OPENED)
-            self._remove_all(await self._ask(0, Kind.OPENED, of, payload=pack(payloads.OpenFiles(files=files))))
+    # Open files, and who watches
+
+    async def _tell_watch(self, holder: int, offset: int, servers: Iterable[int]) -> None:
+        for server in servers:
+            with suppress(OSError, BadMessage):  # else its leases end by themselves, or it grants none
+                await self._ask(server, Kind.WATCH, Message(Kind.WATCH, file=holder), offset=offset)
+
+    async def _renew_watches(self, server: int) -> None:
+        """Make mounts known to a server that was not there when they began to watch."""
+        if server and server in self._routes.servers:
+            for holder in self.watchers.holders:
+                await self._tell_watch(holder, payloads.STILL, [server])
+
+    async def _report_open_files(self, server: int) -> None:
+        """Tell a server of names what is open here: it has restarted, or does not know this connection."""
+        if server in self._routes.servers:
+            files = payloads.OpenFiles(files=self._opens.report_all(server))
+            with suppress(OSError, BadMessage):
+                reply = await self._ask(server, Kind.OPENED, Message(Kind.OPENED), payload=pack(files))
+                self._remove_all(server, reply.payload)
 
     async def _report_closed_files(self) -> None:
-        now = monotonic()
-        closed = [(file, opens) for file, opens in self._closed.items() if self._kept.get(file, 0.0) <= now]
-        for file, _ in closed:
-            del self._closed[file]
-            self._kept.pop(file, None)
-        if closed and self.up[0]:  # a lost server learns what is open when it is back
-            with suppress(OSError, BadMessage):
-                of = Message(Kind.CLOSED)
-                self._remove_all(await self._ask(0, Kind.CLOSED, of, payload=pack(payloads.OpenFiles(files=closed))))
+        for server, closed in self._opens.report_closed().items():
+            if self.up[server]:  # a lost server learns what is open when it is back
+                of, files = Message(Kind.CLOSED), payloads.OpenFiles(files=closed)
+                with suppress(OSError, BadMessage):
+                    reply = await self._ask(server, Kind.CLOSED, of, payload=pack(files))
+                    self._remove_all(server, reply.payload)
+
+    def _note_arrivals(self, message: Message) -> None:
+        """Server 0 has taken over files, and asks what is open of them here."""
+        held = self._opens.move_to_first(unpack_as(payloads.NodeList, message.payload).nodes)
+        for file, opens in held:
+            self._start_task(self._report_held(file, opens))
+
+    async def _report_held(self, file: int, opens: int) -> None:
+        with suppress(OSError, BadMessage):  # a lost server learns what is open when it is back
+            files = payloads.OpenFiles(files=[(file, opens)])
+            await self._ask(0, Kind.HELD, Message(Kind.HELD), payload=pack(files))
 
     async def _keep_house(self) -> None:
         """Report closed files, find full servers, and remove objects that others left behind."""
@@ -432,13 +480,9 @@ class DataServers(Backend):
         task.add_done_callback(self._tasks.discard)
 
 
-def _read_status(reply: Message) -> payloads.FileStatus:
-    return unpack_as(payloads.FileStatus, reply.payload)
-
-
-async def _gather(asks: Iterable[PendingReply]) -> list[Message]:
+async def _gather(asks: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all replies; then raise the first error, if any."""
-    replies: list[Message] = []
+    replies: list[T] = []
     for reply in await asyncio.gather(*asks, return_exceptions=True):
         if isinstance(reply, BaseException):
             raise reply

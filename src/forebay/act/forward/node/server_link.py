@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import groupby
 from time import monotonic
 
+from forebay.act.forward.data.folder_records import Detour, Elsewhere
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import PersistentLink
 from forebay.act.forward.net.auth import Credentials, Denied
@@ -17,6 +18,7 @@ from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.wire import (
     AGAIN,
+    ELSEWHERE,
     HEADER,
     LONGEST,
     MAGIC,
@@ -29,6 +31,7 @@ from forebay.act.forward.net.wire import (
     Message,
     checksum,
     pack_sessions,
+    unpack_as,
 )
 from forebay.act.forward.node.dispatch import Batch, Dispatch
 from forebay.act.forward.striping import parts_of
@@ -64,6 +67,8 @@ class ServerLink(PersistentLink):
     """Called with the server's number and whether it is up now; set before the link connects."""
     recall: Callable[[Message], None]
     """Called with each recall of leases; set before the link connects."""
+    arrive: Callable[[Message], None]
+    """Called when server 0 has taken over open files; set before the link connects."""
 
     def __init__(self, number: int, address: Address, credentials: Credentials, buffers: Buffers, servers: int) -> None:
         super().__init__(address, credentials, buffers, _LATEST)
@@ -77,6 +82,8 @@ class ServerLink(PersistentLink):
         self.out: list[Bytes] = []
         """Bytes that wait for `flush`."""
         self._connected = asyncio.Event()
+        self.sharded: bool | None = None
+        """Whether the names of the layer are spread over its servers; None until this server has said so."""
 
     def _check_peer(self, connection: Connection) -> None:
         """Reject any other server: it would mix up the stripes of files."""
@@ -87,6 +94,8 @@ class ServerLink(PersistentLink):
             raise Denied(reason)
 
     def _on_connect(self) -> None:
+        assert self.connection is not None
+        self.sharded = bool(self.connection.peer.facts.get("sharded"))
         self._connected.set()
         self.changed(self.number, True)
 
@@ -165,14 +174,21 @@ class ServerLink(PersistentLink):
         if self.connection is not None:
             self.connection.send(out)
 
-    async def ask(self, request: Message, within: float) -> Message:
-        """Send anything but a read or a write, and return the answer; wait `within` seconds for a missing server."""
+    async def wait_connected(self, within: float) -> None:
+        """Wait at most `within` seconds for the server; raises EIO if it is not there then."""
         if self.connection is None:
             try:
                 async with asyncio.timeout(within):
                     await self._connected.wait()
             except TimeoutError:
                 raise OSError(errno.EIO, f"{self.name} was not reachable for {within:g} s: {self.problem}") from None
+
+    async def ask(self, request: Message, within: float) -> Message:
+        """Send anything but a read or a write, and return the answer; wait `within` seconds for a missing server.
+
+        Raises Elsewhere if another server has what it is about.
+        """
+        await self.wait_connected(within)
         if self.connection is None or len(self._asks) >= _MOST_ASKS:
             raise OSError(AGAIN, f"{self.name} is not connected, or has too many requests in progress")
         tag = request.tag = self._next
@@ -184,6 +200,8 @@ class ServerLink(PersistentLink):
         finally:
             self._asks.pop(tag, None)
         answer.detach()
+        if answer.status == ELSEWHERE:
+            raise Elsewhere(unpack_as(Detour, answer.payload))
         if answer.status:
             raise OSError(answer.status, answer.error_text())
         return answer
@@ -194,6 +212,8 @@ class ServerLink(PersistentLink):
             future = self._asks.get(tag)
             if message.kind == Kind.RECALL:
                 self.recall(message.detach())
+            elif message.kind == Kind.ARRIVED:
+                self.arrive(message.detach())
             elif future is None or future.done():
                 message.release()  # the caller has given up
             else:

@@ -19,6 +19,10 @@ class Watchers:
     def __init__(self) -> None:
         self._by_holder: dict[int, Watcher] = {}
 
+    @property
+    def holders(self) -> list[int]:
+        return list(self._by_holder)
+
     def add(self, holder: int, watcher: Watcher) -> None:
         self._by_holder[holder] = watcher
 
