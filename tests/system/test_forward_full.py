@@ -107,8 +107,38 @@ def test_a_disk_that_becomes_read_only_is_told_of_and_keeps_what_it_has(tmp_path
         part.start()
         earlier = os.urandom(MIB)
         (point / "earlier").write_bytes(earlier)
+        (point / "folder").mkdir()
+        (point / "folder" / "first").write_bytes(b"first")
         break_disk()
         with pytest.raises(OSError, check=lambda error: error.errno == errno.EROFS):
             (point / "later").write_bytes(bytes(MIB))
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.EROFS):
+            (point / "folder" / "below").mkdir()  # the folder's names would move
         assert (point / "earlier").read_bytes() == earlier
+        with made.client() as client, client.open("/folder/first") as file:
+            assert file.pread(10, 0) == b"first"
         made.stop()
+
+
+def test_a_full_server_refuses_no_file_of_a_folder_whose_names_it_has(running: tuple[Layer, Path]) -> None:
+    made, point = running
+    for folder in ("a", "b", "c", "d"):
+        (point / folder).mkdir()
+        (point / folder / "first").write_bytes(b"first")
+    ballast = made.folder / "small" / "ballast"
+    with (
+        ballast.open("wb", buffering=0) as file,
+        pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC),
+    ):
+        while True:
+            file.write(bytes(4096))
+    for folder in ("a", "b", "c", "d"):
+        for number in range(200):
+            (point / folder / f"{number}").symlink_to("first")
+        assert len(list((point / folder).iterdir())) == 201
+        assert (point / folder / "first").read_bytes() == b"first"
+    ballast.unlink()
+    for folder in ("a", "b", "c", "d"):
+        (point / folder / "last").write_bytes(b"last")
+        (point / folder).rename(point / f"{folder}-new")
+        assert len(list((point / f"{folder}-new").iterdir())) == 202

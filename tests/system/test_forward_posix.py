@@ -40,7 +40,7 @@ def running() -> Iterator[Layer]:
     needs_fuse()
     with layer() as made:
         made.folder.chmod(0o711)
-        made.add_servers(2)
+        made.add_servers(4)
         made.add_nodes(2)
         start(*made.servers, *made.nodes)
         yield made
