@@ -13,15 +13,17 @@ from forebay.act.forward.net import payloads
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
-from forebay.act.forward.net.payloads import Payload, read_layout
+from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import LAST_OFFSET, BadMessage, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.backend import Answer, Backend
 from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
 from forebay.act.forward.node.name_routes import NameReply, NameRoutes
 from forebay.act.forward.node.open_counts import OpenCounts
+from forebay.act.forward.node.removed_objects import RemovedObjects
 from forebay.act.forward.node.server_link import ServerLink
+from forebay.act.forward.node.striped_file import StripedFile
 from forebay.act.forward.node.watchers import Watchers
-from forebay.act.forward.striping import Piece, file_size, pieces, servers_of, shares
+from forebay.act.forward.striping import file_size, servers_of, shares
 from forebay.model.layout import Layout
 
 _KEPT_BUFFERS = 128 << 20
@@ -29,34 +31,12 @@ _FULL = 1 << 20
 """A server with less space, in bytes, gets no new files if others have more."""
 _SOON = 0.25
 """Seconds between reports of closed files."""
-_A_MOMENT = 0.02
-_MOST_AT_ONCE = 1024
-"""Unlinked files in one message."""
 _SELDOM = 20
 """How many reports to send between checks of the servers' space."""
 _RETURN = 10.0
 """Seconds for which a lost client's files stay open, so that it can continue at another I/O node."""
 T = TypeVar("T")
 PendingReply = Coroutine[Any, Any, Message]
-
-
-class StripedFile:
-    """An open file; every request calls `pieces`. Its `reach` ends with its first stripe until it is spread."""
-
-    __slots__ = ("_count", "_servers", "_size", "file", "layout", "number", "reach")
-
-    def __init__(self, file: int, number: int, layout: Layout, servers: int, *, spread: bool = False) -> None:
-        self.file, self.number, self.layout = file, number, layout
-        self._size, self._count, self._servers = layout.size, layout.count, servers
-        self.reach = LAST_OFFSET if spread or layout.count == 1 else layout.size
-
-    def pieces(self, offset: int, length: int) -> Sequence[Piece]:
-        """Cut a request as `striping.pieces` does, with a shortcut for requests within one stripe."""
-        stripe, within = divmod(offset, self._size)
-        if not 0 < length <= self._size - within:
-            return pieces(self.layout, self._servers, offset, length)
-        row, place = divmod(stripe, self._count)
-        return (Piece((self.layout.start + place) % self._servers, row * self._size + within, length, 0),)
 
 
 class DataServers(Backend):
@@ -76,11 +56,11 @@ class DataServers(Backend):
         ]
         self._routes = NameRoutes(self.links, patience)
         self._opens = OpenCounts(self._routes)
+        self._removed = RemovedObjects(self.links, self._routes, patience)
         self._files: dict[int, StripedFile] = {}  # that are open here
         self._spread: set[int] = set()  # files of which that is known
         self._extending: dict[int, asyncio.Task[NameReply]] = {}  # by file
         self._full: set[int] = set()
-        self._unlinked: dict[int, list[tuple[int, payloads.LayoutFields]]] = {}  # objects to remove, by server of names
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -94,7 +74,7 @@ class DataServers(Backend):
                 self._start_task(self._report_open_files(server))
                 self._start_task(self._renew_watches(server))
             if up and all(self.up):
-                self._start_task(self._remove_pending())
+                self._start_task(self._removed.remove_pending())
 
         for link in self.links:
             link.dispatch, link.changed, link.recall = dispatch, on_change, self.watchers.recall
@@ -103,6 +83,7 @@ class DataServers(Backend):
         self._start_task(self._keep_house())
 
     async def close(self) -> None:
+        self._removed.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -275,7 +256,7 @@ class DataServers(Backend):
 
     async def do_unlink(self, message: Message, request: Payload) -> Answer:
         reply = await self._routes.ask(message, request)
-        answer = self._remove_all(reply.server, reply.payload)
+        answer = self._removed.remove_soon(reply.server, reply.payload)
         return Answer(pack(payloads.ForgetList(forget=[], folder=answer.folder)))
 
     do_rename = do_unlink
@@ -380,50 +361,6 @@ class DataServers(Backend):
             allocated=sum(each.allocated for each in objects),
         )
 
-    async def _remove_objects(self, names: int, files: Sequence[tuple[int, payloads.LayoutFields]]) -> None:
-        """Remove the objects of files that server `names` has unlinked; a server that fails does so when it is back."""
-        by_server: dict[int, list[int]] = {}
-        for file, layout in files:
-            for server in servers_of(read_layout(layout), self.count):
-                by_server.setdefault(server, []).append(file)
-        forgets = (
-            self._ask(server, Kind.FORGET, Message(Kind.FORGET), payload=pack(payloads.NodeList(nodes=nodes)))
-            for server, nodes in by_server.items()
-        )
-        answers = await asyncio.gather(*forgets, return_exceptions=True)
-        left: set[int] = set()  # these stay in the list of pending ones
-        for nodes, answer in zip(by_server.values(), answers, strict=True):
-            if isinstance(answer, BaseException):
-                left.update(nodes)
-        forgotten = payloads.NodeList(nodes=[file for file, _ in files if file not in left])
-        if forgotten.nodes:
-            with suppress(OSError, BadMessage):
-                await self._ask(names, Kind.FORGOTTEN, Message(Kind.FORGOTTEN), payload=pack(forgotten))
-
-    async def _remove_pending(self) -> None:
-        with suppress(OSError, BadMessage):
-            for server in self._routes.servers:
-                reply = await self._ask(server, Kind.PENDING, Message(Kind.PENDING))
-                files = unpack_as(payloads.ForgetList, reply.payload).forget
-                for first in range(0, len(files), _MOST_AT_ONCE):
-                    await self._remove_objects(server, files[first : first + _MOST_AT_ONCE])
-
-    def _remove_all(self, server: int, payload: Bytes) -> payloads.ForgetList:
-        """Remove soon the objects of the files that a server of names has listed, many at a time."""
-        answer = unpack_as(payloads.ForgetList, payload)
-        if answer.forget and not self._unlinked:
-            self._start_task(self._remove_unlinked())
-        if answer.forget:
-            self._unlinked.setdefault(server, []).extend(answer.forget)
-        return answer
-
-    async def _remove_unlinked(self) -> None:
-        await asyncio.sleep(_A_MOMENT)
-        while self._unlinked:
-            server, files = self._unlinked.popitem()
-            for first in range(0, len(files), _MOST_AT_ONCE):
-                await self._remove_objects(server, files[first : first + _MOST_AT_ONCE])
-
     # Open files, and who watches
 
     async def _tell_watch(self, holder: int, offset: int, servers: Iterable[int]) -> None:
@@ -443,7 +380,7 @@ class DataServers(Backend):
             files = payloads.OpenFiles(files=self._opens.report_all(server))
             with suppress(OSError, BadMessage):
                 reply = await self._ask(server, Kind.OPENED, Message(Kind.OPENED), payload=pack(files))
-                self._remove_all(server, reply.payload)
+                self._removed.remove_soon(server, reply.payload)
 
     async def _report_closed_files(self) -> None:
         for server, closed in self._opens.report_closed().items():
@@ -451,7 +388,7 @@ class DataServers(Backend):
                 of, files = Message(Kind.CLOSED), payloads.OpenFiles(files=closed)
                 with suppress(OSError, BadMessage):
                     reply = await self._ask(server, Kind.CLOSED, of, payload=pack(files))
-                    self._remove_all(server, reply.payload)
+                    self._removed.remove_soon(server, reply.payload)
 
     def _note_arrivals(self, message: Message) -> None:
         """Server 0 has taken over files, and asks what is open of them here."""
@@ -472,7 +409,7 @@ class DataServers(Backend):
             if turn % _SELDOM == 0 and all(self.up):
                 with suppress(OSError, BadMessage):
                     await self._measure_space(Message(Kind.STATFS))
-                await self._remove_pending()
+                await self._removed.remove_pending()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
