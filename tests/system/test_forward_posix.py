@@ -48,9 +48,12 @@ def running() -> Iterator[Layer]:
 
 @pytest.fixture(scope="module")
 def points(running: Layer) -> Iterator[list[Path]]:
-    """Two mounts of one layer."""
+    """Two mounts of one layer, each at an I/O node of its own."""
     options = ("--everybody",) if ROOT else ()
-    made = [running.add_mount(name, *options) for name in ("mount0", "mount1")]
+    made = []
+    for name in ("mount0", "mount1"):
+        made.append(running.add_mount(name, *options))
+        running.addresses.reverse()
     start(*(part for part, _ in made))
     yield [point for _, point in made]
     for part, _ in made:
