@@ -5,7 +5,9 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -518,3 +520,11 @@ def test_a_checkpoint_shortens_the_log_and_loses_nothing(tree: Tree) -> None:
     assert log.stat().st_size == size  # the log begins anew after a checkpoint
     tree.again()
     assert set(before) < set(tree.listing())
+
+
+def test_soon_after_a_start_a_file_that_loses_its_name_may_still_be_open(tmp_path: Path) -> None:
+    with closing(KeywordNames(NameStore(tmp_path), 4, DEFAULT, known_at=inf)) as names:
+        file = names.open(b"a", create=True)[0].file or 0
+        assert names.unlink(b"a") == []
+        assert names.names.close_files("", [(file, 1)]).forget == []
+        assert names.attach(file).links == 0

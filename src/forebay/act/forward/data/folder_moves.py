@@ -77,7 +77,7 @@ class FolderMoves(AttributeRequests):
         return FolderPage(
             folder=folder.id, source=self._index, is_first=not after, more=len(listed) < len(names),
             last=listed[-1][0] if listed else b"", nodes=nodes, names=listed, attributes=attributes,
-            leases=self._leases.hand_over(ids), open=[id_ for id_ in ids if self._open_files.is_open(id_)],
+            leases=self._leases.hand_over(ids), open=[id_ for id_ in ids[1:] if self._open_files.may_be_open(id_)],
         )  # fmt: skip
 
     def _attributes_of(self, node: Node) -> list[tuple[int, bytes, bytes]]:

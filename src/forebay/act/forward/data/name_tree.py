@@ -51,8 +51,11 @@ class NameTree(NamePlaces):
         index: int = 0,
         measure: Measure | None = None,
         sharded: bool = False,
+        known_at: float = 0.0,
     ) -> None:
         """`measure` finds the sizes of the objects of this server, which is number `index`.
+
+        Until `known_at`, I/O nodes may have files open of which they will tell.
 
         If the layer is `sharded`, other servers keep the names of some folders.
         """
@@ -64,7 +67,7 @@ class NameTree(NamePlaces):
         self.close, self.descriptors_to_sync = store.close, store.descriptors_to_sync
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
         self.empty_log = store.empty_log
-        self._open_files = OpenFileTable()
+        self._open_files = OpenFileTable(known_at)
         self._measure = measure
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
         if self._sharded:
@@ -199,12 +202,14 @@ class NameTree(NamePlaces):
         if not node.has_bytes:
             self._store.remove(node.id)
             return nothing
-        is_open = self._open_files.is_open(node.id)
+        is_open = self._open_files.may_be_open(node.id)
         self._store.set(node.id, links=0 if is_open else REMOVED, ctime=now)
         return nothing if is_open else ForgetList(forget=[(node.id, node.object_fields)])
 
     def _forget_unnamed(self, closed: Iterable[int]) -> ForgetList:
-        """Of files that nobody has open any more, those that have no name either."""
+        """Of files that nobody has open any more, those that have no name; soon after a start, this is unknown."""
+        if not self._open_files.is_complete():
+            return ForgetList(forget=[])
         nodes = [node for node in map(self._store.read, closed) if node is not None and node.links == 0]
         if nodes:
             with self._store:

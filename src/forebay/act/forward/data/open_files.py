@@ -1,7 +1,8 @@
 """Which files I/O nodes have open, so that a file without a name exists until all have closed it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic
 
 
 class OpenFileTable:
@@ -11,13 +12,22 @@ class OpenFileTable:
     to another open on the way does not close that one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known_at: float = 0.0, clock: Callable[[], float] = monotonic) -> None:
+        """Until `known_at`, I/O nodes may have files open that they have not reported yet."""
+        self._known_at, self._clock = known_at, clock
         self._opens: dict[str, Counter[int]] = {}
         self._users: Counter[int] = Counter()  # I/O nodes that have each file open
         self._writers: dict[int, dict[str, set[int]]] = {}  # by file and I/O node
 
     def is_open(self, file: int) -> bool:
         return file in self._users
+
+    def may_be_open(self, file: int) -> bool:
+        return file in self._users or not self.is_complete()
+
+    def is_complete(self) -> bool:
+        """Whether all I/O nodes have had time to report what they have open."""
+        return self._clock() >= self._known_at
 
     def writers(self, file: int) -> Collection[int]:
         """The mounts that may have the file open to write; 0 stands for any other client."""

@@ -26,7 +26,7 @@ from forebay.act.forward.data.checkpoints import Checkpoints
 from forebay.act.forward.data.folder_records import Elsewhere
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.lock_server import LockServer
-from forebay.act.forward.data.name_store import NameStore
+from forebay.act.forward.data.name_store import DATABASE, NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
@@ -140,9 +140,11 @@ class Server:
         try:
             if not settings.index:
                 convert_names(settings.folder)
+            is_known = (settings.folder / DATABASE).exists()
             names = Names(
                 NameStore(settings.folder), settings.servers, layout,
                 leases=leases, index=settings.index, measure=self._objects.size, sharded=sharded,
+                known_at=self._graced if is_known else 0.0,
             )  # fmt: skip
         except OSError as error:
             raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
