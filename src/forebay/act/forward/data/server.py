@@ -16,24 +16,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
-from time import monotonic
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
-from forebay.act.forward.data.checkpoints import Checkpoints
-from forebay.act.forward.data.folder_records import Elsewhere
-from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.lock_server import LockServer
-from forebay.act.forward.data.name_store import DATABASE, NameStore
-from forebay.act.forward.data.names import NAME_KINDS, Names
+from forebay.act.forward.data.name_service import Handler, NameService
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.old_names import convert_names
-from forebay.act.forward.data.recalls import UNASKED, HolderFile, Recalls
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.settings import ServerSettings
-from forebay.act.forward.data.tree import Tree, sync_all
+from forebay.act.forward.data.tree import sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import NodeListener
@@ -43,12 +35,8 @@ from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.payloads import (
     AllocateRequest,
     FileStatus,
-    ForgetList,
-    LayoutFields,
     LeaseRequest,
     LockRequest,
-    NodeList,
-    OpenFiles,
     Payload,
     listed_nodes,
     read_request,
@@ -56,7 +44,6 @@ from forebay.act.forward.net.payloads import (
 )
 from forebay.act.forward.net.wire import (
     AGAIN,
-    ELSEWHERE,
     LONGEST,
     BadMessage,
     Bytes,
@@ -69,14 +56,10 @@ from forebay.act.forward.net.wire import (
 )
 from forebay.act.metrics import Sample
 from forebay.model.errors import BadInput, why
-from forebay.model.layout import Layout
 
 _MOST_SYNCING = 128
 _THREADS = 4
-_A_MOMENT = 0.02
 _COUNTED = ("reads", "writes", "bytes_read", "bytes_written", "fsyncs", "names", "failed")
-Handler = Callable[[Message], Payload | None]
-"""Returns the answer's payload; raises OSError or BadMessage."""
 
 
 class Server:
@@ -88,10 +71,6 @@ class Server:
         self.counts: Counter[str] = Counter()
         self._syncing = 0
         self._closed = False
-        self._grace, self._graced = settings.grace, monotonic() + settings.grace
-        self._holders: dict[Connection, str] = {}
-        self._numbers = count()
-        self._removed: set[int] = set()  # files without a name whose only objects are to be removed
         self._waiting: set[Connection] = set()
         with ExitStack() as held:
             folder = held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
@@ -99,11 +78,11 @@ class Server:
             me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
             self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
             self._objects = held.enter_context(closing(Objects(settings.folder / "objects", settings.most_open)))
-            holders = HolderFile(Tree(settings.folder))
-            leases = Leases(holders.former)
-            self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
-            self._names = held.enter_context(closing(self._open_names(settings, leases, sharded=folder.sharded)))
-            self._checkpoints = held.enter_context(closing(Checkpoints(self._names)))
+            names = NameService(
+                settings, self._objects, sharded=folder.sharded,
+                answer=self._answer, receive=self._receive, counts=self.counts,
+            )  # fmt: skip
+            self._names = held.enter_context(closing(names))
             self._locks = held.enter_context(closing(self._open_locks(settings))) if settings.index == 0 else None
             disk = settings.emulation.disk(self._loop) if settings.emulation else None
             self._disk = held.enter_context(closing(disk)) if disk else None
@@ -135,25 +114,6 @@ class Server:
         yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
         yield SERVER["buffers_bytes"].number(self.buffers.out)
 
-    def _open_names(self, settings: ServerSettings, leases: Leases, *, sharded: bool) -> Names:
-        layout = settings.layout or Layout(count=settings.servers)
-        try:
-            if not settings.index:
-                convert_names(settings.folder)
-            is_known = (settings.folder / DATABASE).exists()
-            names = Names(
-                NameStore(settings.folder), settings.servers, layout,
-                leases=leases, index=settings.index, measure=self._objects.size, sharded=sharded,
-                known_at=self._graced if is_known else 0.0,
-            )  # fmt: skip
-        except OSError as error:
-            raise BadInput(str(settings.folder), f"cannot open the names: {why(error)}") from None
-        for file, fields in names.list_pending(known=True).forget:
-            self._objects.forget(file)  # the next I/O node removes the other servers' objects
-            if self._has_all_of(fields):
-                names.forget(file)
-        return names
-
     def _build_handlers(self, folder: Path) -> dict[int, Callable[[Connection, Message], None]]:
         objects = self._objects
         plain: dict[int, Handler] = {
@@ -167,122 +127,16 @@ class Server:
         }
         handlers: dict[int, Callable[[Connection, Message], None]]
         handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}
-        names: dict[int, Callable[[Message, str], Payload | None]] = dict.fromkeys(NAME_KINDS, self._names.answer)
-        names |= {Kind.PENDING: self._list_pending, Kind.OPENED: self._note_open, Kind.CLOSED: self._note_closed}
-        names |= {Kind.IMPORT: self._import, Kind.HELD: self._note_held}
-        handlers |= {kind: partial(self._answer_names, handler) for kind, handler in names.items()}
-        handlers |= {Kind.WATCH: self._watch, Kind.RECALLED: self._end_leases}
+        handlers |= self._names.handlers
         if self._locks is not None:
             handlers |= {Kind.LOCK: self._lock, Kind.LEASE: partial(self._answer, self._renew_lease)}
         return {**handlers, Kind.READ: self._read, Kind.WRITE: self._write, Kind.FSYNC: self._fsync}
 
     def _lose(self, connection: Connection, _: Closed) -> None:
         self._waiting.discard(connection)
-        self._recalls.lose(connection)
+        self._names.lose(connection)
         if self._locks is not None and not self._closed:
             self._locks.lose(connection)
-        if not self._closed:
-            self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
-            del self._holders[connection]
-
-    # The names
-
-    def _answer_names(
-        self, handler: Callable[[Message, str], Payload | None], connection: Connection, message: Message
-    ) -> None:
-        if self._checkpoints.hold(partial(self._repeat, connection, message)):
-            message.detach()
-            return
-        holder = self._holder(connection)
-        self.counts["names"] += 1
-        try:
-            self._answer(lambda request: self._remove_own(handler(request, holder)), connection, message)
-        except Conflict as conflict:
-            self._recalls.wait(conflict, self._receive, connection, message)
-        except Elsewhere as elsewhere:
-            message.release()
-            detour = pack(elsewhere.detour)
-            connection.send([answer_header(message, status=ELSEWHERE, length=len(detour)), detour])
-        self._checkpoints.begin_if_due()
-
-    def _remove_own(self, answer: Payload | None) -> Payload | None:
-        """Remove files soon that have only one object, on this server; I/O nodes hear of the others."""
-        if not isinstance(answer, ForgetList) or not answer.forget:
-            return answer
-        own = [file for file, fields in answer.forget if self._has_all_of(fields)]
-        if own and not self._removed:
-            self._loop.call_later(_A_MOMENT, self._remove_objects)
-        self._removed.update(own)
-        others = [each for each in answer.forget if each[0] not in self._removed]
-        return ForgetList(forget=others, folder=answer.folder)
-
-    def _has_all_of(self, objects: LayoutFields) -> bool:
-        count, _, start = objects
-        return count == 1 and start % self._servers == self._index
-
-    def _remove_objects(self) -> None:
-        """What fails stays in the list of pending files, which an I/O node asks for from time to time."""
-        removed, self._removed = self._removed, set()
-        if self._closed:
-            return
-        gone = []
-        for file in removed:
-            with suppress(OSError):
-                self._objects.forget(file)
-                gone.append(file)
-        with suppress(OSError):
-            self._names.forget(*gone)
-
-    def _repeat(self, connection: Connection, message: Message) -> None:
-        if not connection.closed:
-            self._receive(connection, message)
-
-    def _list_pending(self, _: Message, __: str) -> Payload | None:
-        """The files to remove. After a start, I/O nodes and clients first have time to say what they have open."""
-        return self._names.list_pending(known=monotonic() < self._graced)
-
-    def _holder(self, connection: Connection) -> str:
-        """The name under which files are open through a connection: an I/O node that connects again gets a new one."""
-        if connection not in self._holders:
-            self._holders[connection] = f"{connection.peer.name} {next(self._numbers)}"
-        return self._holders[connection]
-
-    def _note_open(self, message: Message, holder: str) -> Payload | None:
-        return self._names.replace_files(holder, _read_files(message))
-
-    def _note_closed(self, message: Message, holder: str) -> Payload | None:
-        return self._names.close_files(holder, _read_files(message))
-
-    def _note_held(self, message: Message, holder: str) -> None:
-        self._names.hold_files(holder, _read_files(message))
-
-    def _import(self, message: Message, _: str) -> Payload | None:
-        """Take over a folder, and ask all I/O nodes which of its files they have open; until then, all seem open."""
-        holder, arrived = self._names.import_page(message)
-        if arrived:
-            payload = pack(NodeList(nodes=arrived))
-            for connection in self._holders:
-                if not connection.closed:
-                    connection.send([Message(Kind.ARRIVED, tag=UNASKED, payload=payload).header(), payload])
-            self._loop.call_later(self._grace, self._drop_holder, holder)
-        return None
-
-    def _drop_holder(self, holder: str) -> None:
-        """Forget what was open through a lost connection. I/O nodes find the files to remove in the pending list."""
-        if not self._closed:
-            self._names.replace_files(holder, ())
-
-    # Leases
-
-    def _watch(self, connection: Connection, message: Message) -> None:
-        self._recalls.watch(connection, message)
-        self._answer(lambda _: None, connection, message)
-
-    def _end_leases(self, connection: Connection, message: Message) -> None:
-        request = read_request(message.kind, message.payload)
-        assert isinstance(request, NodeList)
-        self._recalls.give_up(message, request.nodes)
-        self._answer(lambda _: None, connection, message)
 
     # Locks
 
@@ -432,12 +286,6 @@ class Server:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._fenced.add(message.file)
         self.counts["fences"] += 1
-
-
-def _read_files(message: Message) -> list[tuple[int, int]]:
-    request = read_request(message.kind, message.payload)
-    assert isinstance(request, OpenFiles)
-    return request.files
 
 
 def run_server(settings: ServerSettings, metrics: str | None, ready: Ready) -> None:
