@@ -282,7 +282,7 @@ class DataServers(Backend):
         status = reply.read_status()
         file = status.file or 0
         if not self._opens.add(file, reply.server):
-            self._start_task(self._report_held(file, 1))
+            self._start_task(self._report_held([(file, 1)]))
         if status.spread:
             self._spread.add(file)
         return status
@@ -393,13 +393,12 @@ class DataServers(Backend):
     def _note_arrivals(self, message: Message) -> None:
         """Server 0 has taken over files, and asks what is open of them here."""
         held = self._opens.move_to_first(unpack_as(payloads.NodeList, message.payload).nodes)
-        for file, opens in held:
-            self._start_task(self._report_held(file, opens))
+        if held:
+            self._start_task(self._report_held(held))
 
-    async def _report_held(self, file: int, opens: int) -> None:
+    async def _report_held(self, files: list[tuple[int, int]]) -> None:
         with suppress(OSError, BadMessage):  # a lost server learns what is open when it is back
-            files = payloads.OpenFiles(files=[(file, opens)])
-            await self._ask(0, Kind.HELD, Message(Kind.HELD), payload=pack(files))
+            await self._ask(0, Kind.HELD, Message(Kind.HELD), payload=pack(payloads.OpenFiles(files=files)))
 
     async def _keep_house(self) -> None:
         """Report closed files, find full servers, and remove objects that others left behind."""
