@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.net.wire import Kind, Message
-from forebay.act.forward.node.dispatch import Batch, Dispatch, Request
+from forebay.act.forward.node.backend import Batch
+from forebay.act.forward.node.dispatch import Dispatch, Request
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue_layout import AGGREGATE, PATIENCE, QUANTUM, WINDOW
 from forebay.decide.order.schedulers import ORDERS

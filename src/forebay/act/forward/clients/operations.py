@@ -287,6 +287,14 @@ class Operations:
         """Remove an empty folder; return the status of the folder above it, if this client may keep it."""
         return _folder_in(await self._ask_about(Kind.RMDIR, path, payloads.OnceRequest(caller=caller)))
 
+    async def reserve(self, folder: int, number: int) -> list[int]:
+        """Reserve ids for new files in a folder; only for the layer's own programs."""
+        return _read(payloads.NodeList, await self._ask(Kind.RESERVE, file=folder, offset=number)).nodes
+
+    async def place(self, folder: int, files: list[payloads.PlacedFile]) -> None:
+        """Give new files their names in a folder, all or none; only for the layer's own programs."""
+        await self._ask_about(Kind.PLACE, Place(folder), payloads.PlaceRequest(files=files))
+
     async def readdir(self, path: Where = "/", *, caller: Caller | None = None) -> list[Entry]:
         """List a folder by the bytes of the names, without '.' and '..'."""
         entries: list[Entry] = []

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from copy import copy
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.folder_moves import FolderMoves
 from forebay.act.forward.data.folder_records import Detour, Elsewhere
 from forebay.act.forward.data.name_places import caller_of
 from forebay.act.forward.data.name_store import REMOVED
 from forebay.act.forward.data.name_tree import status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
+from forebay.act.forward.data.placement import PlacementRequests
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
     LEASED_STATUS,
@@ -33,7 +33,7 @@ _MOST_REMEMBERED = 1 << 14
 _MOST_LINKS = 65000
 
 
-class Names(FolderMoves):
+class Names(PlacementRequests):
     """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
     The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program

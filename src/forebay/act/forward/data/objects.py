@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
@@ -14,6 +15,7 @@ from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
 from forebay.act.forward.net.wire import LAST_OFFSET, OBJECT_STATUS, Bytes
 
+FOLDER = "objects"
 MOST_OPEN = 512
 _NEVER_READ = 0
 """The access time of a new object."""
@@ -21,6 +23,19 @@ _LONGEST = 1 << 20
 """The most bytes that come with a status."""
 _MOST_GONE = 1 << 16
 """Removed files to remember, so that a late write does not create them again."""
+
+
+def create_object(tree: Tree, file: int) -> int:
+    """Open an object to read and write, which may not exist yet."""
+    place = spread_place(file)
+    try:
+        handle = tree.open_file(place, os.O_RDWR | os.O_CREAT)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            tree.mkdir(place[:2])
+        handle = tree.open_file(place, os.O_RDWR | os.O_CREAT)
+    os.utime(handle, ns=(_NEVER_READ, time.time_ns()))  # the next read counts, as with relatime
+    return handle
 
 
 class Objects:
@@ -148,14 +163,8 @@ class Objects:
             return None
 
     def _create(self, file: int) -> int:
-        place = spread_place(file)
-        try:
-            handle = self._tree.open_file(place, os.O_RDWR | os.O_CREAT)
-        except FileNotFoundError:
-            self._tree.mkdir(place[:2])
-            handle = self._tree.open_file(place, os.O_RDWR | os.O_CREAT)
-        self._unsynced.add(place[:2])
-        os.utime(handle, ns=(_NEVER_READ, time.time_ns()))  # the next read counts, as with relatime
+        handle = create_object(self._tree, file)
+        self._unsynced.add(spread_place(file)[:2])
         return self._keep_open(file, handle)
 
     def _keep_open(self, file: int, handle: int) -> int:

@@ -22,6 +22,7 @@ from zlib import crc32
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_service import Handler, NameService
+from forebay.act.forward.data.objects import FOLDER as OBJECTS
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.settings import ServerSettings
@@ -77,7 +78,7 @@ class Server:
             facts = {"index": settings.index, "servers": settings.servers, "sharded": folder.sharded}
             me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
             self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
-            self._objects = held.enter_context(closing(Objects(settings.folder / "objects", settings.most_open)))
+            self._objects = held.enter_context(closing(Objects(settings.folder / OBJECTS, settings.most_open)))
             names = NameService(
                 settings, self._objects, sharded=folder.sharded,
                 answer=self._answer, receive=self._receive, counts=self.counts,

@@ -117,6 +117,25 @@ class LinkRequest(TwoNamesRequest, kw_only=True):
     """Gives the file another name."""
 
 
+class PlacedFile(msgspec.Struct, frozen=True, array_like=True):
+    """A new file with a reserved id, whose bytes are in one object already; the stamps are those of the object."""
+
+    name: bytes
+    file: int
+    layout: LayoutFields
+    mode: int
+    mtime: int
+    atime: int
+    stamp: int
+    read_stamp: int
+
+
+class PlaceRequest(OnceRequest, kw_only=True):
+    """Gives files their names in a folder, all or none; each replaces what has its name."""
+
+    files: list[PlacedFile]
+
+
 class ListRequest(PathRequest, kw_only=True):
     after: bytes = b""
 
@@ -384,6 +403,7 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.LAYOUT: LayoutRequest,
     Kind.SETATTR: AttributesRequest,
     Kind.MAKE: MakeRequest,
+    Kind.PLACE: PlaceRequest,
     Kind.LINK: LinkRequest,
     Kind.GETXATTR: AttributeRequest,
     Kind.SETXATTR: SetAttributeRequest,

@@ -100,6 +100,8 @@ class Kind(IntEnum):
     ADOPT = 79  # file: a folder that another server has dropped before
     ARRIVED = 77  # NodeList: open files that server 0 has taken over; a message without an answer
     HELD = 78  # OpenFiles: what an I/O node has open of them
+    RESERVE = 62  # file: a folder, offset: how many -> NodeList: ids for new files in it; only from I/O nodes
+    PLACE = 63  # PlaceRequest -> ForgetList; only from I/O nodes
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended

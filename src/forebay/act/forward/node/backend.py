@@ -1,15 +1,52 @@
 """The back end that an I/O node forwards to: data servers of the layer, or a mounted file system."""
 
+from __future__ import annotations
+
 import errno
 import os
 from abc import abstractmethod
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import Kind, Message
-from forebay.act.forward.node.dispatch import Dispatch, NodeFile, Servers
 from forebay.act.forward.node.watchers import Watchers
+from forebay.act.forward.striping import Piece
 from forebay.model.layout import Layout
+
+if TYPE_CHECKING:  # a program without a queue, such as staging, starts faster without what the queue needs
+    from forebay.act.forward.node.dispatch import Dispatch, Request
+
+Batch = list[tuple["Request", int, int]]
+"""Pieces that go to a server as one message: the request of each, its index in the request, and its slot."""
+
+
+class NodeFile(Protocol):
+    """A file that clients have open at this node; `number` identifies it here, `pieces` locates its bytes.
+
+    A write that ends beyond `reach` must wait for `Backend.extend_reach`.
+    """
+
+    number: int
+    reach: int
+
+    def pieces(self, offset: int, length: int) -> Sequence[Piece]: ...
+
+
+class Servers(Protocol):
+    """Receives messages. It answers each by one call of `Dispatch.complete` or `Dispatch.refuse`."""
+
+    count: int
+    up: list[bool]
+    """Whether each server can receive messages now."""
+
+    @abstractmethod
+    def send(self, slot: int, server: int, batch: Batch) -> None:
+        """Send pieces that are contiguous in one object as one message."""
+
+    def flush(self) -> None:
+        """Called after the last `send` of a burst."""
+        return
 
 
 class Answer(NamedTuple):

@@ -1,12 +1,14 @@
 """The back end of data servers: files are striped over them, and they keep the names."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import itertools
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forebay.act.forward.data.system_calls import check_allocation
 from forebay.act.forward.net import payloads
@@ -15,8 +17,7 @@ from forebay.act.forward.net.auth import Credentials, Peer
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import Payload
 from forebay.act.forward.net.wire import LAST_OFFSET, BadMessage, Bytes, Kind, Message, pack, unpack_as
-from forebay.act.forward.node.backend import Answer, Backend
-from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
+from forebay.act.forward.node.backend import Answer, Backend, Batch, NodeFile
 from forebay.act.forward.node.name_routes import NameReply, NameRoutes
 from forebay.act.forward.node.open_counts import OpenCounts
 from forebay.act.forward.node.removed_objects import RemovedObjects
@@ -25,6 +26,9 @@ from forebay.act.forward.node.striped_file import StripedFile
 from forebay.act.forward.node.watchers import Watchers
 from forebay.act.forward.striping import file_size, servers_of, shares
 from forebay.model.layout import Layout
+
+if TYPE_CHECKING:
+    from forebay.act.forward.node.dispatch import Dispatch
 
 _KEPT_BUFFERS = 128 << 20
 _FULL = 1 << 20
@@ -64,10 +68,13 @@ class DataServers(Backend):
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, dispatch: Dispatch) -> None:
+    async def start(self, dispatch: Dispatch | None) -> None:
+        """Without a dispatch, there are neither reads nor writes."""
+
         def on_change(server: int, up: bool) -> None:
             self.up[server] = up
-            (dispatch.unpark if up else dispatch.park)(server)
+            if dispatch is not None:
+                (dispatch.unpark if up else dispatch.park)(server)
             if not up and server in self._routes.servers:
                 self.watchers.end_all()
             if up:
@@ -77,8 +84,9 @@ class DataServers(Backend):
                 self._start_task(self._removed.remove_pending())
 
         for link in self.links:
-            link.dispatch, link.changed, link.recall = dispatch, on_change, self.watchers.recall
-            link.arrive = self._note_arrivals
+            if dispatch is not None:
+                link.dispatch = dispatch
+            link.changed, link.recall, link.arrive = on_change, self.watchers.recall, self._note_arrivals
             self._start_task(link.keep_connected())
         self._start_task(self._keep_house())
 
@@ -259,7 +267,7 @@ class DataServers(Backend):
         answer = self._removed.remove_soon(reply.server, reply.payload)
         return Answer(pack(payloads.ForgetList(forget=[], folder=answer.folder)))
 
-    do_rename = do_unlink
+    do_rename = do_place = do_unlink
 
     async def do_statfs(self, message: Message, _: None) -> Answer:
         spaces = await self._measure_space(message)
@@ -399,6 +407,11 @@ class DataServers(Backend):
     async def _report_held(self, files: list[tuple[int, int]]) -> None:
         with suppress(OSError, BadMessage):  # a lost server learns what is open when it is back
             await self._ask(0, Kind.HELD, Message(Kind.HELD), payload=pack(payloads.OpenFiles(files=files)))
+
+    async def finish_removals(self) -> None:
+        """Say which files were closed here, and remove the objects of those that have no names."""
+        await self._report_closed_files()
+        await self._removed.remove_pending()
 
     async def _keep_house(self) -> None:
         """Report closed files, find full servers, and remove objects that others left behind."""

@@ -6,18 +6,16 @@ This code runs thousands of times a second, so it avoids creating objects.
 from __future__ import annotations
 
 import errno
-from abc import abstractmethod
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic, time_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from forebay.act.forward.council.parameters import QUEUE_FIELDS
 from forebay.act.forward.net.timer import Alarm
 from forebay.act.forward.net.wire import Bytes, Message
 from forebay.act.forward.node.window_histogram import WindowHistogram
-from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue import (
     SETTINGS,
     arrive,
@@ -33,17 +31,8 @@ from forebay.decide.order.queue import (
 from forebay.decide.order.queue_layout import AGGREGATE, NEVER, NONE, WAITING, WAKE
 from forebay.decide.registry import find, given_options
 
-
-class NodeFile(Protocol):
-    """A file that clients have open at this node; `number` identifies it here, `pieces` locates its bytes.
-
-    A write that ends beyond `reach` must wait for `Backend.extend_reach`.
-    """
-
-    number: int
-    reach: int
-
-    def pieces(self, offset: int, length: int) -> Sequence[Piece]: ...
+if TYPE_CHECKING:
+    from forebay.act.forward.node.backend import Batch, NodeFile, Servers
 
 
 class Owner(Protocol):
@@ -101,24 +90,6 @@ class Request:
 
 
 _RANG = -1  # the alarm has rung
-Batch = list[tuple[Request, int, int]]
-"""Pieces that go to a server as one message: the request of each, its index in the request, and its slot."""
-
-
-class Servers(Protocol):
-    """Receives messages. It answers each by one call of `Dispatch.complete` or `Dispatch.refuse`."""
-
-    count: int
-    up: list[bool]
-    """Whether each server can receive messages now."""
-
-    @abstractmethod
-    def send(self, slot: int, server: int, batch: Batch) -> None:
-        """Send pieces that are contiguous in one object as one message."""
-
-    def flush(self) -> None:
-        """Called after the last `send` of a burst."""
-        return
 
 
 class Dispatch:

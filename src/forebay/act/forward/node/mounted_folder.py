@@ -21,8 +21,8 @@ from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, space_of
 from forebay.act.forward.net.wire import LAST_OFFSET, Bytes, Kind, Message, pack
-from forebay.act.forward.node.backend import Answer, Backend
-from forebay.act.forward.node.dispatch import Batch, Dispatch, NodeFile
+from forebay.act.forward.node.backend import Answer, Backend, Batch, NodeFile
+from forebay.act.forward.node.dispatch import Dispatch
 from forebay.act.forward.node.file_places import FilePlaces
 from forebay.act.forward.node.forwarded_folder import Folder, descriptor_path, file_status, set_attributes
 from forebay.act.forward.node.watchers import Watchers

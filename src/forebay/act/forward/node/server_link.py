@@ -4,11 +4,14 @@ When it is lost, requests in progress fail with AGAIN: nobody knows whether the 
 decides whether to send them again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 from collections.abc import Callable
 from itertools import groupby
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from forebay.act.forward.data.folder_records import Detour, Elsewhere
 from forebay.act.forward.net.address import Address
@@ -33,13 +36,17 @@ from forebay.act.forward.net.wire import (
     pack_sessions,
     unpack_as,
 )
-from forebay.act.forward.node.dispatch import Batch, Dispatch
+from forebay.act.forward.node.backend import Batch
 from forebay.act.forward.striping import parts_of
 from forebay.decide.order.queue_layout import NONE
+
+if TYPE_CHECKING:
+    from forebay.act.forward.node.dispatch import Dispatch
 
 FIRST_ASK = 1 << 62
 """The first tag for messages other than reads and writes, whose tags are slots of the queue."""
 _LATEST = 2.0
+_PAUSE = 0.05
 _MOST_ASKS = 4096
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _CHECKED = Flag.CHECKED
@@ -205,6 +212,18 @@ class ServerLink(PersistentLink):
         if answer.status:
             raise OSError(answer.status, answer.error_text())
         return answer
+
+    async def ask_again(self, request: Message, within: float) -> Message:
+        """Ask until the server answers, for at most `within` seconds after it was lost first."""
+        until = 0.0
+        while True:
+            try:
+                return await self.ask(request, within)
+            except OSError as error:
+                until = until or monotonic() + within
+                if error.errno != AGAIN or monotonic() > until:
+                    raise
+            await asyncio.sleep(_PAUSE)
 
     def _receive(self, _connection: Connection, message: Message) -> None:
         tag = message.tag

@@ -29,8 +29,8 @@ from forebay.act.forward.net.wire import (
     checksum,
     pack,
 )
-from forebay.act.forward.node.backend import Answer
-from forebay.act.forward.node.dispatch import NodeFile, Request
+from forebay.act.forward.node.backend import Answer, NodeFile
+from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.node.identity import identify_client
 from forebay.act.forward.node.job_accounting import JobProcess
 from forebay.act.forward.striping import sort_parts
@@ -46,7 +46,7 @@ MOST_QUERIES = 64
 _MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
-_INTERNAL = {Kind.OPENED, Kind.CLOSED, Kind.HELD}
+_INTERNAL = {Kind.OPENED, Kind.CLOSED, Kind.HELD, Kind.PLACE}
 _PLAIN = {Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.WATCH, Kind.APPEND}
 _QUERIES = {*payloads.REQUESTS, *_PLAIN} - _INTERNAL
 _CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE, Kind.APPEND)
