@@ -6,7 +6,7 @@ Goals: a shared file system of four servers is ready within 5 s after its volume
 of `cp -r` for 2,000 small files, and at least that of `cp` for one large file. The peers are the same request without a
 file system (four volumes), and `cp` by one program through the mount, in turns. Everything is on this machine: two
 agents with two disks each, volumes in image files, real processes. Staging starts its processes each time, and reads
-all copies back; `cp` does neither.
+all copies back and puts them onto the disks; `cp` does none of it.
 """
 
 from __future__ import annotations

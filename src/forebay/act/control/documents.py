@@ -180,6 +180,7 @@ class CopyDocument(TypedDict):
     number: Annotated[Count, "The node's number among the nodes that copy."]
     nodes: Annotated[Count, "The number of these nodes."]
     servers: Annotated[list[str], "Addresses of the data servers of a shared file system."]
+    places: Annotated[list[int], "The numbers of those on the volumes."]
     settle: Annotated[bool, "Whether all nodes have copied their files."]
     limit: Annotated[float, "Seconds after which the staging fails if nothing has moved."]
     secret: Annotated[str, "The key of the shared file system."]

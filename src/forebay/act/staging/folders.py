@@ -6,11 +6,13 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, name_errors
 
+_LONGEST = 200  # bytes of a name of an incomplete copy before its end
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,6 +34,20 @@ class Status(NamedTuple):
         return self.size, self.mtime
 
 
+class NewFile(NamedTuple):
+    """A small file to create, with all of its bytes."""
+
+    name: str
+    data: bytes
+    mode: int
+    mtime: int
+    atime: int
+
+
+class Differs(Exception):
+    """A copy, whose name is the argument, has other bytes than its source."""
+
+
 class File(Protocol):
     """An open file. Threads can share it. `number` identifies it on its file system."""
 
@@ -40,15 +56,22 @@ class File(Protocol):
     def status(self) -> Status: ...
     def read(self, size: int, offset: int) -> bytes: ...
     def write(self, data: bytes, offset: int) -> None: ...
-    def truncate(self, size: int) -> None: ...
-    def set_status(self, mode: int, mtime: int, atime: int) -> None: ...
+    def ranges(self, size: int, offset: int) -> Iterable[tuple[int, int]]:
+        """The parts (size and offset) of these bytes that this node writes."""
+
     def close(self) -> None: ...
 
 
 class Folder(Protocol):
-    """An open folder; `path` is for messages. All operations raise OSError."""
+    """An open folder; `path` is for messages. All operations raise OSError.
+
+    Files of at most `small` bytes can be written with `put_files`. If it `is_striped`, several nodes can write parts of
+    a larger file.
+    """
 
     path: str
+    small: int
+    is_striped: bool
 
     def list_names(self) -> list[tuple[str, int]]:
         """List names with the types of their files as in a mode; 0 if a type is unknown."""
@@ -58,63 +81,76 @@ class Folder(Protocol):
         """Open a folder in it, or create it with `make` if it does not exist."""
 
     def open(self, name: str) -> File: ...
-    def create(self, name: str, *, afresh: bool) -> File:
-        """Open a file to read and write; create it if it does not exist; `afresh` empties it."""
+    def create(self, name: str, size: int, *, afresh: bool, own: bool = False) -> File:
+        """Open a file to read and write, and make it `size` bytes long; create it if it does not exist.
+
+        `afresh` empties it. With `own`, this node writes its parts of it, and other nodes the others.
+        """
+
+    def put_files(self, files: Sequence[NewFile], tag: str) -> list[int]:
+        """Create files that appear complete, or replace them, and read them back; return their numbers.
+
+        Raise Differs if one has other bytes then. Incomplete files are called `part_name(name, tag)`.
+        """
 
     def read_link(self, name: str) -> str: ...
     def make_link(self, name: str, destination: str) -> None: ...
     def rename(self, name: str, new: str) -> None: ...
     def remove(self, name: str) -> None: ...
-    def set_status(self, mode: int, mtime: int, atime: int) -> None: ...
+    def set_status(self, mode: int, mtime: int, atime: int, name: str = "") -> None:
+        """Set the mode and the times of a file in it, or its own."""
+
     def sync(self) -> None:
-        """Put everything on its file system onto the disks."""
+        """Put everything that was written to its file system from here onto the disks."""
 
 
 class LocalFile:
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def __del__(self) -> None:
         self.close()
 
     @property
     def number(self) -> int:
-        return os.fstat(self._descriptor).st_ino
+        return os.fstat(self.descriptor).st_ino
 
     def status(self) -> Status:
-        return _status_of(os.fstat(self._descriptor))
+        return _status_of(os.fstat(self.descriptor))
 
     def read(self, size: int, offset: int) -> bytes:
-        data = os.pread(self._descriptor, size, offset)
+        data = os.pread(self.descriptor, size, offset)
         if not data or len(data) == size:
             return data
         pieces = [data]
         while data and size > (done := sum(map(len, pieces))):
-            data = os.pread(self._descriptor, size - done, offset + done)
+            data = os.pread(self.descriptor, size - done, offset + done)
             pieces.append(data)
         return b"".join(pieces)
 
     def write(self, data: bytes, offset: int) -> None:
         left = memoryview(data)
         while left:
-            count = os.pwrite(self._descriptor, left, offset)
+            count = os.pwrite(self.descriptor, left, offset)
             left, offset = left[count:], offset + count
 
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+    def ranges(self, size: int, offset: int) -> Iterable[tuple[int, int]]:
+        return ((size, offset),)
 
-    def set_status(self, mode: int, mtime: int, atime: int) -> None:
-        os.fchmod(self._descriptor, mode)
-        os.utime(self._descriptor, ns=(atime, mtime))
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.descriptor, size)
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
+        descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 class LocalFolder:
     """A folder of this machine by its descriptor, so that no renamed folder or link leads elsewhere."""
+
+    small = 1 << 20
+    is_striped = False
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor, self.path = descriptor, path
@@ -151,9 +187,32 @@ class LocalFolder:
     def open(self, name: str) -> LocalFile:
         return LocalFile(os.open(name, _READ, dir_fd=self._descriptor))
 
-    def create(self, name: str, *, afresh: bool) -> LocalFile:
+    def create(self, name: str, size: int, *, afresh: bool, own: bool = False) -> LocalFile:  # noqa: ARG002
         flags = _WRITE | (os.O_TRUNC if afresh else 0)
-        return LocalFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
+        file = LocalFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
+        if size:
+            file.truncate(size)
+        return file
+
+    def put_files(self, files: Sequence[NewFile], tag: str) -> list[int]:
+        numbers = []
+        for file in files:
+            with name_errors(f"{self.path.rstrip('/')}/{file.name}"):
+                numbers.append(self._put_file(file, part_name(file.name, tag)))
+        return numbers
+
+    def _put_file(self, new: NewFile, part: str) -> int:
+        file = self.create(part, 0, afresh=True)
+        try:
+            file.write(new.data, 0)
+            if file.read(len(new.data), 0) != new.data:
+                raise Differs(new.name)
+            number = file.number
+            _set_status(file.descriptor, new.mode, new.mtime, new.atime)
+        finally:
+            file.close()
+        self.rename(part, new.name)
+        return number
 
     def read_link(self, name: str) -> str:
         return os.readlink(name, dir_fd=self._descriptor)
@@ -167,9 +226,15 @@ class LocalFolder:
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
 
-    def set_status(self, mode: int, mtime: int, atime: int) -> None:
-        os.fchmod(self._descriptor, mode)
-        os.utime(self._descriptor, ns=(atime, mtime))
+    def set_status(self, mode: int, mtime: int, atime: int, name: str = "") -> None:
+        if not name:
+            _set_status(self._descriptor, mode, mtime, atime)
+            return
+        file = self.open(name)
+        try:
+            _set_status(file.descriptor, mode, mtime, atime)
+        finally:
+            file.close()
 
     def sync(self) -> None:
         if _libc.syncfs(self._descriptor):
@@ -180,6 +245,16 @@ class LocalFolder:
         with suppress(OSError):
             return stat.S_ISLNK(self.status(name).mode)
         return False
+
+
+def part_name(name: str, tag: str) -> str:
+    """The name of an incomplete copy."""
+    return f".{os.fsdecode(os.fsencode(name)[:_LONGEST])}.{tag}"
+
+
+def _set_status(descriptor: int, mode: int, mtime: int, atime: int) -> None:
+    os.fchmod(descriptor, mode)
+    os.utime(descriptor, ns=(atime, mtime))
 
 
 def _status_of(status: os.stat_result) -> Status:

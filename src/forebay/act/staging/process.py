@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -21,10 +22,13 @@ from forebay.act.staging.copier import Copier
 from forebay.act.staging.folders import Folder
 from forebay.act.staging.journal import Journal
 from forebay.act.staging.pairs import find_targets, find_trees, open_volume
+from forebay.act.volumes.data_server import FOLDER as DATA
 from forebay.decide.grants.machine import CopyAction
-from forebay.model.errors import BadInput, ForebayError, UserError, name_errors, why
+from forebay.model.errors import BadInput, ForebayError, UserError, why
 from forebay.model.staging import Progress, Step
 
+_PATIENCE = 60.0  # seconds to wait for a data server that is being restarted
+_SHORT_PATIENCE = 2.0  # the same to remove incomplete copies, which usually go with the space
 _EVERY = 0.5  # seconds between lines about progress
 Work = Literal["copy", "remove"]
 
@@ -33,12 +37,11 @@ Work = Literal["copy", "remove"]
 class Plan:
     """What to do: copy files, or remove incomplete copies.
 
-    The `volumes` of the action are paths on this node; `folder` is for the socket in front of a shared file system.
+    The `volumes` of the action are paths on this node.
     """
 
     work: Work
     tag: str
-    folder: str
     action: CopyAction
 
     def to_text(self) -> str:
@@ -68,14 +71,17 @@ def carry_out(
     `await_others` reports that the node has copied its files, and returns when all have.
     """
     action = plan.action
-    volumes: list[Folder] = [open_volume(path) for path in action.volumes]
+    roots: list[Folder] = [open_volume(path) for path in action.volumes] if shared is None else [shared]
     if plan.work == "remove":
-        Copier(journal, plan.tag).remove_incomplete(find_targets(action.way, action.pairs, volumes))
+        Copier(journal, plan.tag).remove_incomplete(find_targets(action.way, action.pairs, roots))
         return Progress()
-    trees, missing = find_trees(action.way, action.pairs, volumes if shared is None else [shared])
+    if shared is not None and action.settle and action.number:
+        return Progress(step=Step.SETTLED)  # another node does what is left
+    trees, missing = find_trees(action.way, action.pairs, roots)
     if missing and (action.way == "in" or shared is not None):
         raise BadInput(action.pairs[missing[0]][0], "no such file or directory")
-    copier = Copier(journal, plan.tag, number=action.number, nodes=1 if shared is None else action.nodes)
+    nodes = 1 if shared is None else action.nodes
+    copier = Copier(journal, plan.tag, number=action.number, nodes=nodes, settles=action.settle)
     with _progress_printed(copier):
         copier.copy(trees)
     progress = Progress(
@@ -87,9 +93,6 @@ def carry_out(
         raise BadInput(replaced, "comes from volumes of two nodes, and only one is left; use different names")
     if shared is None or action.number == 0:
         copier.settle(trees)
-    for volume in volumes if shared is not None else ():
-        with name_errors(volume.path):
-            volume.sync()
     return replace(progress, step=Step.SETTLED)
 
 
@@ -115,14 +118,17 @@ def _progress_printed(copier: Copier) -> Iterator[None]:
 
 
 @contextmanager
-def _open_shared(plan: Plan) -> Iterator[Folder | None]:
-    if not plan.action.servers or plan.work == "remove":
+def _open_shared(plan: Plan, journal: Journal) -> Iterator[Folder | None]:
+    action = plan.action
+    if not action.servers:
         yield None
         return
     from forebay.act.staging.shared_folders import open_shared
 
-    action = plan.action
-    with open_shared(Path(plan.folder), action.servers, action.secret, action.uid, action.gid) as root:
+    volumes = {place: Path(path) / DATA for place, path in zip(action.places, action.volumes, strict=False)}
+    patience = _PATIENCE if plan.work == "copy" else _SHORT_PATIENCE
+    name = f"staging {plan.tag} {action.number}"
+    with open_shared(action.servers, action.secret, name, volumes, journal, patience) as root:
         yield root
 
 
@@ -144,9 +150,12 @@ def main(argv: Sequence[str]) -> int:
         file.seek(0)
         plan = Plan.from_text(file.read())
     try:
-        with _open_shared(plan) as shared:
-            take_rights(plan.action.uid, plan.action.gid)
-            _print(carry_out(plan, Journal(journal_file), shared, await_others))
+        if plan.action.servers:  # import it before the process gives up the rights to read this program
+            import_module("forebay.act.staging.shared_folders")
+        take_rights(plan.action.uid, plan.action.gid)
+        journal = Journal(journal_file)
+        with _open_shared(plan, journal) as shared:
+            _print(carry_out(plan, journal, shared, await_others))
     except ForebayError as error:
         _print(Progress(), str(error))
     except OSError as error:

@@ -73,6 +73,7 @@ class Control:
             grant=grant.id, key=staging.key, way=staging.way, pairs=staging.pairs, uid=ask.uid, gid=ask.gid,
             volumes=tuple(volume.name for volume in here), number=nodes.index(node), nodes=len(nodes),
             servers=tuple(volume.settings.get("address", "") for volume in volumes) if ask.is_shared else (),
+            places=tuple(map(volumes.index, here)) if ask.is_shared else (),
             settle=staging.is_copied, limit=staging.limit,
         )  # fmt: skip
 

@@ -85,8 +85,8 @@ class Action:
 class CopyAction:
     """What an agent must copy, as number `number` of `nodes`; with `settle`, all nodes have copied their files.
 
-    `volumes` are those of the grant on the node. A shared file system has `servers`, by their addresses. The staging
-    fails if nothing has moved for `limit` seconds.
+    `volumes` are those of the grant on the node. A shared file system has `servers`, by their addresses; `places` are
+    the numbers of those on the `volumes`. The staging fails if nothing has moved for `limit` seconds.
     """
 
     grant: str
@@ -99,6 +99,7 @@ class CopyAction:
     number: int
     nodes: int
     servers: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
     settle: bool = False
     limit: float = LIMIT
     secret: str = field(default="", repr=False)  # the key of the shared file system; the service adds it
@@ -107,7 +108,7 @@ class CopyAction:
     def read(cls, document: Mapping[str, Any]) -> CopyAction:
         """An action as the service sends it; fields of later versions are ignored."""
         known = {name: value for name, value in document.items() if name in cls.__slots__}
-        known |= {name: tuple(known.get(name, ())) for name in ("volumes", "servers")}
+        known |= {name: tuple(known.get(name, ())) for name in ("volumes", "servers", "places")}
         return cls(**known | {"pairs": tuple((source, target) for source, target in known["pairs"])})
 
 

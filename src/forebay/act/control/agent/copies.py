@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -98,7 +97,6 @@ class _Run:
     def __init__(
         self, path: Path, action: CopyAction, find_volume: Callable[[str], str], report: Report, say: Say
     ) -> None:
-        self._sockets = path.with_name(path.name[:8])
         self._plan, self._journal = path.with_suffix(".plan"), path.with_suffix(".journal")
         self._action, self._find_volume, self._send, self._say = action, find_volume, report, say
         self.is_abandoned = self.is_gone = False
@@ -162,11 +160,10 @@ class _Run:
     def _clean_up(self) -> None:
         """Remove incomplete copies. In the space they usually go with it, and must not keep it busy."""
         action = self._action
-        if self._progress.step == "copying" and (action.way == "out" or not action.servers):
+        if self._progress.step == "copying":
             if action.way == "in":
                 time.sleep(_LATER)
             self._try_once("remove")
-        shutil.rmtree(self._sockets, ignore_errors=True)
         for file in (self._journal, self._plan):
             file.unlink(missing_ok=True)
 
@@ -204,7 +201,7 @@ class _Run:
         action = self._action
         names = action.volumes if action.way == "in" or work == "copy" else ()
         mounted = replace(action, settle=self._settles, volumes=tuple(map(self._find_volume, names)))
-        plan = Plan(work=work, tag=f"{self._plan.stem[:12]}.forebay", folder=str(self._sockets), action=mounted)
+        plan = Plan(work=work, tag=f"{self._plan.stem[:12]}.forebay", action=mounted)
         with name_errors(self._journal):
             write_file(self._plan, json.dumps(asdict(replace(action, secret=""))), 0o600)
             journal = os.open(self._journal, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
