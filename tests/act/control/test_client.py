@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from forebay.act.control import client as client_module
 from forebay.act.control.client import Client, ServiceAway, TurnedAway, parse_service, service_of
 from forebay.act.control.connections import Address, Answer, describe_failure
+from forebay.act.control.documents import GrantDocument
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec
@@ -157,6 +159,23 @@ def test_following_ends_when_the_time_is_over(client: Client) -> None:
     assert first["state"] == "making"
     seen = list(client.follow(second, 0.1))
     assert {grant["state"] for grant in seen} == {"queued"} and seen[-1]["position"] == 1
+
+
+def test_a_staging_is_waited_for_only_if_it_still_runs(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end before the first call that waits; what has ended does not change again."""
+    running: Any = {"id": "g", "state": "ready", "staging": {"state": "running"}}
+    ended: Any = running | {"staging": {"state": "done"}}
+    waits: list[dict[str, str]] = []
+
+    def wait(_grant: str, _seconds: float, **known: str) -> GrantDocument:
+        waits.append(known)
+        answer: GrantDocument = ended
+        return answer
+
+    monkeypatch.setattr(client, "wait", wait)
+    assert list(client.follow_staging(running)) == [running, ended]
+    assert list(client.follow_staging(ended)) == [ended]
+    assert waits == [{"known": "ready", "staging": "running"}]
 
 
 def test_a_list_of_several_pages_has_all_of_them_once(fake: Fake, client: Client) -> None:

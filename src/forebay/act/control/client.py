@@ -129,9 +129,13 @@ class Client:
         for state in sorted(LIVE):
             yield from self.grants(state=state.value)
 
-    def wait(self, grant: str, seconds: float = _LONGEST, *, known: str = "") -> GrantDocument:
-        """Wait until the state differs from `known`, the place in the queue changes, or the time is over."""
-        params = {"seconds": f"{min(seconds, _LONGEST):g}", **({"known": known} if known else {})}
+    def wait(self, grant: str, seconds: float = _LONGEST, *, known: str = "", staging: str = "") -> GrantDocument:
+        """Wait until the state differs from `known`, the place in the queue changes, or the time is over.
+
+        With `staging`, also until the state of its staging differs from this, or more is copied.
+        """
+        params = {"seconds": f"{min(seconds, _LONGEST):g}"}
+        params |= {name: state for name, state in (("known", known), ("staging", staging)) if state}
         return self._ask(GrantDocument, "GET", f"{_grant(grant)}/wait", params=params, wait=_LONGEST)
 
     def follow(self, grant: GrantDocument, seconds: float = float("inf")) -> Iterator[GrantDocument]:
@@ -165,7 +169,7 @@ class Client:
         end = time.monotonic() + seconds
         yield grant
         while _is_staging(grant) and (left := end - time.monotonic()) > 0:
-            grant = self.wait(grant["id"], left, known=grant["state"])
+            grant = self.wait(grant["id"], left, known=grant["state"], staging="running")
             yield grant
 
     def mark_used(self, grant: str) -> GrantDocument:
