@@ -155,9 +155,7 @@ class Agent:
             parse_service(settings.service), token=settings.token, authority=settings.authority, patience=0.0
         )
         self.outbox = Outbox(self._client, settings.node, self._numbers.next, say)
-        self._copies = Copies(
-            settings.folder / "copies", self._node.find_path, self.outbox.report_copy, self._note_server
-        )
+        self._copies = Copies(settings.folder / "copies", self._node.find_path, self._report_copy, self._note_server)
         self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="work")
         self._changed = threading.Condition()
         self._in_hand: set[str] = set()
@@ -166,7 +164,7 @@ class Agent:
         self._marks = DiskMarks(settings.folder / "disks")
         self._blind: dict[str, float] = {}
         self._capacities: dict[str, int] = {}
-        self._still = False
+        self._still = self._has_copied = False
         self._looked: float | None = None
         self._ended = threading.Event()
         self._listens = False  # waits for an answer of the service
@@ -227,10 +225,20 @@ class Agent:
                 continue
             if away:
                 self.outbox.log("info", f"node {self._settings.node}: the service answers again")
-            away, quiet = 0, 0 if begun else quiet + 1
+            away = 0
             with self._changed:
+                quiet = 0 if begun or self._has_copied else quiet + 1
+                self._has_copied = False
                 if self._still:  # the service answers at once while actions are under way, so pause
                     self._changed.wait(min(_PAUSES[min(quiet, len(_PAUSES) - 1)], _BUSY))
+
+    def _report_copy(self, form: CopyForm) -> None:
+        """Report how far a copy is; if it is complete, ask soon whether those of the other nodes are, too."""
+        self.outbox.report_copy(form)
+        if form.step == "copied":
+            with self._changed:
+                self._has_copied = True
+                self._changed.notify_all()
 
     def _get_actions(self) -> Sequence[ActionDocument]:
         """Get the actions from the service."""
