@@ -69,8 +69,8 @@ class Site:
             state = self.client.wait(grant["id"], known="releasing")["state"]
 
     @contextmanager
-    def shared(self) -> Iterator[GrantDocument]:
-        grant = self.request(1000 * _MEGA, type="shared", servers=SERVERS)
+    def shared(self, size: int = 1000 * _MEGA) -> Iterator[GrantDocument]:
+        grant = self.request(size, type="shared", servers=SERVERS)
         try:
             yield grant
         finally:
@@ -148,7 +148,8 @@ def measure_staging(site: Site, rounds: int, files: int, large: int) -> None:
         for _ in range(large):
             file.write(os.urandom(1 << 20))
     subprocess.run(("chown", "-R", f"{_OWNER}:{_OWNER}", str(home)), check=True)
-    with site.shared() as grant, site.mounted(grant) as point:
+    room = max(1000 * _MEGA, 3 * large << 20)  # removed files need theirs for a moment
+    with site.shared(room) as grant, site.mounted(grant) as point:
         for name, goal in (("small", SMALL_RATIO), ("large", LARGE_RATIO)):
             copied, staged = [], []
             for number in range(rounds):
@@ -196,7 +197,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--large", type=int, default=256, help="MiB")
+    parser.add_argument("--large", type=int, default=800, help="MiB")
     parser.add_argument("--only", choices=("ready", "staging"))
     options = parser.parse_args()
     if os.getuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
