@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.data import checkpoints, name_store
+from forebay.act.forward.data import checkpoints, name_service, name_store
 from forebay.act.forward.data.emulation import Disk, Emulation
 from forebay.act.forward.data.server import Server
 from forebay.act.forward.data.server_folder import Fences
@@ -455,7 +455,8 @@ def test_settings_that_can_not_be_are_refused(tmp_path: Path, wrong: dict[str, i
         listening(tmp_path, **wrong)
 
 
-def test_half_done_unlinks_are_finished_at_the_start(tmp_path: Path) -> None:
+def test_half_done_unlinks_are_finished_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_service, "_A_MOMENT", 3600.0)  # the server ends before it removes the object
     with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:
         file = node.ask(Kind.OPEN, words={"path": b"a", "create": True}).file
         node.ask(Kind.WRITE, file=file, payload=b"abc")
