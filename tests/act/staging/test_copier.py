@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forebay.act.staging import copier
+from forebay.act.staging import copier, folders
 from forebay.act.staging.copier import Copier
 from forebay.act.staging.folders import LocalFile, LocalFolder
 from forebay.act.staging.journal import Journal
@@ -79,7 +80,14 @@ def _link_file_away(space: Path) -> None:
     (space / "copy" / ".empty.tag.forebay").symlink_to("/etc/passwd")
 
 
-@pytest.mark.parametrize("trick", [_link_away, _link_file_away])
+def _link_large_part_away(space: Path) -> None:
+    (space / "copy").mkdir()
+    status = (space.parent / "source" / "large").stat()
+    content = repr((status.st_size, status.st_mtime_ns)).encode()
+    (space / "copy" / f".large.{zlib.crc32(content):08x}.tag.forebay").symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("trick", [_link_away, _link_file_away, _link_large_part_away])
 def test_links_in_the_space_lead_no_copy_elsewhere(tmp_path: Path, space: Path, trick: Callable[[Path], None]) -> None:
     source, passwd = make_tree(tmp_path / "source"), Path("/etc/passwd").read_bytes()
     trick(space)
@@ -108,7 +116,7 @@ class _Death:
         return changed
 
 
-CHANGES = ((LocalFile, "write"), (LocalFile, "truncate"), (LocalFolder, "rename"),
+CHANGES = ((LocalFile, "write"), (LocalFile, "truncate"), (folders, "_set_status"), (LocalFolder, "rename"),
            (LocalFolder, "create"), (LocalFolder, "enter"), (LocalFolder, "make_link"), (LocalFolder, "set_status"),
            (Journal, "_write_bytes"))  # fmt: skip
 
