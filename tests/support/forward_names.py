@@ -130,3 +130,12 @@ def _wire(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("layout") is not None:
         fields["layout"] = layout_fields(fields["layout"])
     return fields
+
+
+def outcome(do_it: Callable[..., Any], *args: Any) -> int:
+    """0, or the errno of an error."""
+    try:
+        do_it(*args)
+    except OSError as error:
+        return error.errno or -1
+    return 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 LOOK = 3.0
-"""Seconds without an answer of an I/O node until the user is told."""
+"""Seconds without an answer of an I/O node, after which the command says that it waits."""
 Listen = Annotated[str, typer.Option(help="Listen at unix:/PATH or HOST:PORT (port 0: any free one).")]
 Key = Annotated[Path, typer.Option(help="File with the layer's key; `forebay forward key FILE` makes one.")]
 Stripes = Annotated[int | None, typer.Option(help="Stripe count of new files [default: all servers].", min=1)]

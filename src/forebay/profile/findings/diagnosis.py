@@ -61,7 +61,7 @@ def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) 
         exe=job.exe,
         processes=job.nprocs,
         run_time=job.run_time,
-        total_bytes=evidence.moved,
+        total_bytes=evidence.bytes_moved,
         io_seconds=evidence.measured,
         matters=evidence.matters,
         used_files=bool(evidence.posix.size),
@@ -91,7 +91,7 @@ def summarize_findings(records: FileRecords) -> Row:
     """A row of `run_diagnoses` with its `findings`, for an ingest that reads the log anyway."""
     evidence, calibration = _weigh(records, _read_calibrations_once())
     return {
-        "file_bytes": evidence.moved,
+        "file_bytes": evidence.bytes_moved,
         "io_seconds": evidence.measured,
         "busiest_seconds": evidence.busiest_seconds,
         "calibration": json.dumps({n: getattr(calibration, n) for n in _KEPT}) if calibration else None,

@@ -35,7 +35,7 @@ LEAST_GAIN = 1.05
 """A change that gains less is not worth a finding."""
 MOSTLY = 0.5
 LEAST_CALLS = 16
-"""Of each process; what is called less often is no problem."""
+"""Of each process; fewer calls cost too little to report."""
 _MOST_MODELLED = 1000.0
 _NAMED = 3
 _BLOCK = 50_000
@@ -127,7 +127,7 @@ class Evidence:
         return float(sum(u["seconds"].sum() + u["meta_seconds"].sum() for u in uses))
 
     @cached_property
-    def moved(self) -> int:
+    def bytes_moved(self) -> int:
         """Bytes read and written."""
         return int(self.records.posix["bytes"].sum() + self.records.stdio["bytes"].sum())
 
@@ -222,7 +222,7 @@ class Evidence:
     @cached_property
     def skew(self) -> float:
         """The bytes of the process with most, compared with the mean."""
-        return float(self.bytes_by_process.max()) * self.nprocs / self.moved if self.moved else 1.0
+        return float(self.bytes_by_process.max()) * self.nprocs / self.bytes_moved if self.bytes_moved else 1.0
 
     def find_ost_limit(self, undone: Bools | None = None, count: int | None = None) -> float:
         """Seconds of the busiest OST, if these records have large requests in order, or if all bytes are spread over

@@ -39,7 +39,7 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
     if not measured and (not many or gain < LEAST_GAIN):
         return
     files = evidence.count_files(np.ones(uses.size, dtype=bool))
-    size = evidence.moved / max(files, 1)
+    size = evidence.bytes_moved / max(files, 1)
     took = f", {format_duration(measured)} in all" if measured else ""
     yield Finding(
         code=Code.METADATA_BOUND,

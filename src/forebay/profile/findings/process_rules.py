@@ -17,11 +17,11 @@ _LEAST_WAIT = 0.05  # of the run
 
 def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
     """One process that does all I/O, or processes with much more than others."""
-    if evidence.nprocs == 1 or not evidence.moved:
+    if evidence.nprocs == 1 or not evidence.bytes_moved:
         return
     busy, most = _find_busiest(evidence)
-    mean = evidence.moved / evidence.nprocs
-    alone = most > 0.9 * evidence.moved
+    mean = evidence.bytes_moved / evidence.nprocs
+    alone = most > 0.9 * evidence.bytes_moved
     if most < max(_LEAST_IMBALANCE * mean, _LEAST_BYTES):
         yield from _find_straggler(evidence)
         return
@@ -37,8 +37,8 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
     because, remedy = _explain_uneven(alone, evidence.calls_collectively, bool(evidence.records.layouts))
     yield Finding(
         code=Code.SINGLE_WRITER if alone else Code.IMBALANCE,
-        seen=f"process {busy} moved {100 * min(most / evidence.moved, 1):.0f} % of all bytes ({format_size(most)}; "
-        f"the mean of {evidence.nprocs} processes is {format_size(mean)})",
+        seen=f"process {busy} moved {100 * min(most / evidence.bytes_moved, 1):.0f} % of all bytes "
+        f"({format_size(most)}; the mean of {evidence.nprocs} processes is {format_size(mean)})",
         because=because,
         remedy=remedy,
         share=_share_of(evidence, busy),

@@ -309,7 +309,7 @@ def find_burst_buffer(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         code=Code.BURST_BUFFER,
         seen=f"{plural(files, 'file')} written and read back several times in this run: {format_size(moved)} moved, "
-        f"{100 * moved / evidence.moved:.0f} % of all bytes",
+        f"{100 * moved / evidence.bytes_moved:.0f} % of all bytes",
         because="data that only this run needs travels to the parallel file system and back",
         remedy="Put these files on the burst buffer (#BB_LUA capacity=..., forebay storage request) or the node's own "
         "disk, and keep only the last version.",
@@ -332,7 +332,7 @@ def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         code=Code.STDIO_BULK,
         seen=f"{format_size(moved)} through the C library's streams (fread, fwrite, fprintf), "
-        f"{100 * moved / max(evidence.moved, 1):.0f} % of all bytes",
+        f"{100 * moved / max(evidence.bytes_moved, 1):.0f} % of all bytes",
         because="a stream moves 4 KiB at a time through a buffer of its own, and processes can't share it",
         remedy="Use read and write, MPI-IO or HDF5 for data; keep streams for text. setvbuf with 4 MiB helps at once.",
         share=seconds / evidence.measured if evidence.measured > 0 else None,

@@ -25,6 +25,7 @@ from forebay.act.forward.node.name_routes import NameRoutes
 from forebay.act.forward.node.server_link import ServerLink
 from support.examples import examples
 from support.forward import scratch
+from support.forward_names import outcome
 from support.name_cluster import NameCluster, NameServer
 
 
@@ -41,7 +42,7 @@ async def create(names: NameCluster, path: bytes, node: int = 0) -> int:
     return reply.read_status().file or 0
 
 
-async def outcome(work: Coroutine[Any, Any, object]) -> int:
+async def await_outcome(work: Coroutine[Any, Any, object]) -> int:
     """0, or the errno of an error."""
     try:
         await work
@@ -186,7 +187,7 @@ def test_an_io_node_that_is_killed_while_a_folder_moves_leaves_the_rest_to_the_n
         links = [DyingLink(server, dies_now) for server in names.servers]
         request = MkdirRequest(path=b"a/sub")
         node = NameRoutes(cast("list[ServerLink]", links), patience=1.0)
-        end = await outcome(node.ask(Message(Kind.MKDIR, payload=pack(request)), request))
+        end = await await_outcome(node.ask(Message(Kind.MKDIR, payload=pack(request)), request))
         assert await create(names, b"a/g", 1)
         listing = await names.list_all(node=1)
         assert listing[b"a/f"].file == file
@@ -235,8 +236,8 @@ def test_a_folder_is_removed_or_gets_a_file_but_not_both(first: int) -> None:
         folder = (await names.status(b"a", 1)).file
         await names.ask(Kind.UNLINK, path=b"a/x")
         removed, created = await asyncio.gather(
-            outcome(names.ask(Kind.RMDIR, path=b"a")),
-            outcome(later(names.ask(Kind.OPEN, node=1, at=folder, path=b"y", create=True))),
+            await_outcome(names.ask(Kind.RMDIR, path=b"a")),
+            await_outcome(later(names.ask(Kind.OPEN, node=1, at=folder, path=b"y", create=True))),
         )
         assert (removed, created) in ((0, errno.ESTALE), (errno.ENOTEMPTY, 0))
         assert [*(await names.list_all())] == ([b"a", b"a/y"] if removed else [])
@@ -294,8 +295,8 @@ def test_random_operations_and_kills_give_what_a_plain_folder_gives(
             names.dies_after = names.steps + (dies or -names.steps - 1)
             fields: dict[str, Any] = dict(zip(("path", "to"), map(os.fsencode, paths), strict=False))
             fields |= {"create": True, "exclusive": True} if kind == Kind.OPEN else {}
-            expected = _plain_outcome(PLAIN[kind], *(plain / path for path in paths))
-            end = await outcome(names.ask(kind, node=node, **fields))
+            expected = outcome(PLAIN[kind], *(plain / path for path in paths))
+            end = await await_outcome(names.ask(kind, node=node, **fields))
             was_killed = dies is not None and names.steps >= names.dies_after
             assert end == expected or (was_killed and not end), (kind, paths, end, expected)
         names.dies_after = -1
@@ -306,14 +307,6 @@ def test_random_operations_and_kills_give_what_a_plain_folder_gives(
 
     with cluster() as names, tempfile.TemporaryDirectory() as plain:
         asyncio.run(run(names, Path(plain)))
-
-
-def _plain_outcome(do_it: Callable[..., Any], *paths: Path) -> int:
-    try:
-        do_it(*paths)
-    except OSError as error:
-        return error.errno or -1
-    return 0
 
 
 # Layers of earlier releases

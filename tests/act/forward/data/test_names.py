@@ -20,7 +20,7 @@ from forebay.act.forward.data.paths import clean_path
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples
 from support.forward import scratch
-from support.forward_names import KeywordNames, SteppedStore, entries
+from support.forward_names import KeywordNames, SteppedStore, entries, outcome
 
 DEFAULT = Layout(count=4, size=GRAIN)
 
@@ -99,15 +99,6 @@ def refusal(do: Callable[..., Any], *args: Any, **options: Any) -> int:
         do(*args, **options)
     assert caught.value.errno is not None
     return caught.value.errno
-
-
-def outcome(do_it: Callable[..., Any], *args: Any) -> int:
-    """0, or the errno of an error."""
-    try:
-        do_it(*args)
-    except OSError as error:
-        return error.errno or -1
-    return 0
 
 
 # The same, done to a plain folder

@@ -18,7 +18,7 @@ class OpenCounts:
         self._opens: Counter[int] = Counter()  # of each file that is open here
         self._closed: dict[int, int] = {}  # opens that have ended, and of which no server knows that yet
         self._homes: dict[int, int] = {}  # the server that counts the opens of a file, unless it is server 0
-        self._told: Counter[int] = Counter()  # opens of which server 0 knows, though another one counts them
+        self._reported: Counter[int] = Counter()  # opens of which server 0 knows, though another one counts them
         self._kept: dict[int, float] = {}  # until when files of lost clients stay open
 
     def add(self, file: int, server: int) -> bool:
@@ -28,7 +28,7 @@ class OpenCounts:
         if server and is_new:
             self._homes[file] = server
         elif not server and file in self._homes:
-            self._told[file] += 1
+            self._reported[file] += 1
         return not server or file in self._homes
 
     def keep(self, file: int, until: float) -> None:
@@ -43,7 +43,7 @@ class OpenCounts:
         """What a server must know that does not know this node; server 0, which may take over any, hears of all."""
         files = (self._opens + Counter(self._closed)).items()
         if not server:
-            self._told = Counter({file: opens for file, opens in files if file in self._homes})
+            self._reported = Counter({file: opens for file, opens in files if file in self._homes})
             return list(files)
         return [(file, opens) for file, opens in files if self._homes.get(file, 0) == server]
 
@@ -54,10 +54,10 @@ class OpenCounts:
             if self._kept.get(file, 0.0) <= now:
                 del self._closed[file]
                 self._kept.pop(file, None)
-                home, told = self._homes.pop(file, 0), self._told.pop(file, 0)
+                home, reported = self._homes.pop(file, 0), self._reported.pop(file, 0)
                 closed.setdefault(home, []).append((file, opens))
-                if told:
-                    closed.setdefault(0, []).append((file, told))
+                if reported:
+                    closed.setdefault(0, []).append((file, reported))
         return closed
 
     def move_to_first(self, files: Iterable[int]) -> _Files:
@@ -66,7 +66,7 @@ class OpenCounts:
         for file in files:
             self._routes.note(file, 0)
             if self._homes.pop(file, 0):
-                opens = self._opens[file] + self._closed.get(file, 0) - self._told.pop(file, 0)
+                opens = self._opens[file] + self._closed.get(file, 0) - self._reported.pop(file, 0)
                 if opens > 0:
                     held.append((file, opens))
         return held
