@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from forebay.history.darshan import summary
+from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
-from forebay.history.scanned_log import read_one
 from forebay.history.store import Store, open_store
 from forebay.history.store.findings import read_diagnoses
 from forebay.history.store.listing import list_runs, read_run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forebay.model.errors import BadInput
-from forebay.studies.study import Interrupted, Store, run_all
+from forebay.studies.finished_pieces import Interrupted, Store, run_all
 from forebay.work import Gone
 from forebay.work.workers import Crew, Work
 from support.work import die, square

@@ -4,10 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history import scanned_log
-from forebay.history.darshan import summary
+from forebay.history.darshan import ingest_worker, summary
+from forebay.history.darshan.ingest_worker import read_many as read_all
 from forebay.history.scanned_log import ScannedLog
-from forebay.history.scanned_log import read_many as read_all
 
 NAME = "deadly.darshan"
 ENDLESS = "endless.darshan"
@@ -32,7 +31,7 @@ def read_for_ever(paths: Sequence[str]) -> list[ScannedLog]:
             pass
         return read(path, examine)
 
-    scanned_log.MOST_SECONDS, scanned_log.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
+    ingest_worker.MOST_SECONDS, ingest_worker.SECONDS_PER_BYTE, summary.read_log = 0.2, 0.0, read_log
     try:
         return read_all(paths)
     finally:

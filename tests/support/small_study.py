@@ -11,7 +11,8 @@ from forebay.show.options import Seed
 from forebay.show.report import Report, Section, Table
 from forebay.show.rows import Rows, records, select
 from forebay.studies.command import StudyCommand
-from forebay.studies.study import Store, Study
+from forebay.studies.finished_pieces import Store
+from forebay.studies.study import Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

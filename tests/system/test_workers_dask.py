@@ -18,8 +18,8 @@ from forebay.history.store import open_store
 from forebay.history.store.schema import runs
 from forebay.model.errors import BadInput
 from forebay.show.workers import hire_workers
-from forebay.studies.study import Interrupted, run_all
-from forebay.studies.study import Store as Pieces
+from forebay.studies.finished_pieces import Interrupted, run_all
+from forebay.studies.finished_pieces import Store as Pieces
 from forebay.work import Died, Gone, run_pieces
 from forebay.work import dask as door
 from support import work

@@ -18,7 +18,8 @@ from forebay.show.figures.sheet import write_figures
 from forebay.show.output import Document, plain, print_json, print_table, progress
 from forebay.show.report import Report, write_report
 from forebay.show.workers import hire_workers
-from forebay.studies.study import Interrupted, Store, Study, run_all
+from forebay.studies.finished_pieces import Interrupted, Store, run_all
+from forebay.studies.study import Study
 from forebay.work import Workers
 
 R = TypeVar("R")

@@ -9,9 +9,9 @@ import pytest
 from forebay.history.darshan import ingest as module
 from forebay.history.darshan import summary
 from forebay.history.darshan.ingest import ingest
+from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.sections import UnreadableLog
 from forebay.history.darshan.summary import read_log
-from forebay.history.scanned_log import read_one
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
 from support import deadly

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.summary import read_log
-from forebay.history.scanned_log import read_one
 from forebay.history.store import open_store
 from forebay.history.store.past_runs import Behaviour, RequestTotals, list_behaviours
 from forebay.history.store.runs import add_runs, find_unchanged, record_logs

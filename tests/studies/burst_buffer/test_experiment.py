@@ -22,8 +22,8 @@ from forebay.simulate.storage.rules import SPLIT, Feedback, Rules
 from forebay.simulate.storage.run import run_storage
 from forebay.studies.burst_buffer.experiment import Block, BurstBufferStudy, paper_grid, read_grid
 from forebay.studies.burst_buffer.results import KEY, PAPER_POLICIES, ROW, StorageResults, cohens_d, layout_of
+from forebay.studies.finished_pieces import Interrupted
 from forebay.studies.runner import run_study
-from forebay.studies.study import Interrupted
 from support.storage import platform_of
 
 GB = 10**9

@@ -15,6 +15,7 @@ from forebay.model.layout import MIB, Layout
 from forebay.show.rows import select
 from forebay.simulate.striping.learn import Case
 from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, GCRM, LOCAL, VPIC, VPIC_INDEPENDENT
+from forebay.studies.finished_pieces import Interrupted
 from forebay.studies.runner import run_study
 from forebay.studies.striping.experiment import (
     LEVELS,
@@ -37,7 +38,6 @@ from forebay.studies.striping.results import (
     gains,
     later_runs,
 )
-from forebay.studies.study import Interrupted
 
 KEYS = ("figure-07/processes-1", "figure-09/processes-4", "figure-14/vpic-io/processes-2/fio-2")
 SMALL = StripingStudy(

@@ -19,8 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forebay.history.darshan.ingest_worker import PRELOADED, read_many
 from forebay.history.darshan.process_logs import merge_processes
-from forebay.history.scanned_log import PRELOADED, ScannedLog, Status, failed_log, path_text, read_many
+from forebay.history.scanned_log import ScannedLog, Status, failed_log, path_text
 from forebay.history.store import Store
 from forebay.history.store.runs import combine_runs, find_unchanged, list_stale, record_logs
 from forebay.model.errors import UserError, name_errors, why

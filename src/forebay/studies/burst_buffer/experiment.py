@@ -22,7 +22,8 @@ from forebay.simulate.storage.rules import OPTIMAL, SPLIT, TRIES, Feedback, Mode
 from forebay.simulate.storage.run import bound_of, run_storage
 from forebay.simulate.storage.scenario import find_platform
 from forebay.studies.burst_buffer.results import PAPER_POLICIES, ROW, StorageResults, layout_of
-from forebay.studies.study import Store, Study, concatenate, digest, policy_digests
+from forebay.studies.finished_pieces import Store, concatenate
+from forebay.studies.study import Study, digest, policy_digests
 
 HETEROGENEOUS = "32TB/heterogeneous"
 _OF_DISKS = ("node", "disk", "max_use", "mean_use", "max_allocations", "mean_allocations")

@@ -16,7 +16,8 @@ from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_mont
 from forebay.simulate.centre.request_gains import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults
-from forebay.studies.study import Store, Study, concatenate, policy_digests
+from forebay.studies.finished_pieces import Store, concatenate
+from forebay.studies.study import Study, policy_digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.application_sets import draw
 from forebay.simulate.engine import Measures, decide_placement, simulate
+from forebay.studies.finished_pieces import Store
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
-from forebay.studies.study import Store, Study, digest, policy_digests
+from forebay.studies.study import Study, digest, policy_digests
 
 _MOST_DRAWS = 2000
 

@@ -18,10 +18,11 @@ from forebay.show.output import whole_file
 from forebay.show.report import Report
 from forebay.show.rows import Rows
 from forebay.simulate.jobs.run import JobMachine, JobRun, simulate_jobs
+from forebay.studies.finished_pieces import Store
 from forebay.studies.jobs.measures import bounded_slowdowns, measure_run, size_masks, waits
 from forebay.studies.jobs.results import FATE, RUN, SIZE, JobsResults
 from forebay.studies.jobs.variations import BASE, Variation
-from forebay.studies.study import Store, Study, digest, policy_digests
+from forebay.studies.study import Study, digest, policy_digests
 
 ALLOCATION, TRANSFERS = "allocation", "transfers"
 

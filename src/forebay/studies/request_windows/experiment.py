@@ -17,6 +17,7 @@ from forebay.show.rows import Rows
 from forebay.simulate.requests.learning import LEARNED, Samples, learn_all, learn_together
 from forebay.simulate.requests.run import build_layer, simulate_requests
 from forebay.simulate.requests.workload import PAPER_TOTAL, PAPER_WINDOWS, Experiment, paper_experiments
+from forebay.studies.finished_pieces import Store, concatenate
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import detect_seen, detect_unseen, unseen_experiments
 from forebay.studies.request_windows.results import (
@@ -29,7 +30,7 @@ from forebay.studies.request_windows.results import (
     find_instances,
     samples_of,
 )
-from forebay.studies.study import Stage, Store, Study, concatenate, policy_digests
+from forebay.studies.study import Stage, Study, policy_digests
 
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3)
 _UNSEEN_EACH = 12  # experiments in one piece

@@ -15,9 +15,10 @@ from forebay.show.rows import Floats, Rows
 from forebay.simulate.striping import machine
 from forebay.simulate.striping.learn import Case, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, LOCAL
+from forebay.studies.finished_pieces import Store, concatenate
 from forebay.studies.striping import results as study
 from forebay.studies.striping.results import APART, ASSUMED, BESIDE, DCA, NOISE, RUN, TAPP, StripingResults
-from forebay.studies.study import Store, Study, concatenate, policy_digests
+from forebay.studies.study import Study, policy_digests
 
 NEAR = 0.95
 SIZES = tuple(64 * KIB << k for k in range(15))  # 64 KiB to 1 GiB
