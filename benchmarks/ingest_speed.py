@@ -24,8 +24,8 @@ import darshan
 from bench import seconds, verdict
 
 from forebay.history.darshan.ingest import BATCH, ingest
-from forebay.history.darshan.summary import MOST_EXAMINED
 from forebay.history.darshan.ingest_worker import read_one
+from forebay.history.darshan.summary import MOST_EXAMINED
 from forebay.history.store import open_store
 from forebay.history.store.runs import record_logs
 from forebay.profile.findings.examination import examine_records
