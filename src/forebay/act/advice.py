@@ -299,14 +299,14 @@ def _record(connection: Connection, advice: Advice, apply_to: Path | None) -> in
 
 def _choose_pool(
     pools: Sequence[Pool],
-    given: str,
+    given_pool: str,
     policy: Policy,
     targets: Sequence[Target],
     request: JobRequest,
     past: Sequence[Past],
 ) -> PoolChoice:
     """Choose a pool unless one is given: by the user, or by the folder, whose pool stays."""
-    if given or not pools or Input.FILE_SIZES not in policy.inputs:
+    if given_pool or not pools or Input.FILE_SIZES not in policy.inputs:
         return PoolChoice()
     latest = _latest_run(past, request.nprocs)
     return choose_pool(pools, targets, request.nprocs, latest.io_bytes if latest else 0)

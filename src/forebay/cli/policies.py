@@ -44,11 +44,11 @@ def policies(json: Json = False) -> None:
 
 
 def _document(policy: Policy) -> Document:
-    inputs = sorted(policy.inputs, key=lambda given: (given.difficulty, given.label))
+    inputs = sorted(policy.inputs, key=lambda entry: (entry.difficulty, entry.label))
     document = {
         "kind": policy.kind,
         "name": policy.name,
-        "inputs": [given.label for given in inputs] + ["a simulator"] * policy.simulates,
+        "inputs": [entry.label for entry in inputs] + ["a simulator"] * policy.simulates,
         "difficulty": _DIFFICULTY[policy.difficulty[0]],
         "options": dict(policy.options),
         "source": policy.source,

@@ -78,8 +78,8 @@ def likelihoods(rows: Floats, detector: Detector, by: Classifier | None = None) 
 
 
 def _by_network(network: Mapping[str, Floats], rows: Floats) -> Floats:
-    given = (yeo_johnson(rows, network["powers"]) - network["centre"]) / network["scale"]
-    hidden = np.maximum(given @ network["hidden"] + network["hidden_bias"], 0)
+    normalised = (yeo_johnson(rows, network["powers"]) - network["centre"]) / network["scale"]
+    hidden = np.maximum(normalised @ network["hidden"] + network["hidden_bias"], 0)
     output = hidden @ network["output"] + network["output_bias"]
     output = np.exp(output - output.max(axis=1, keepdims=True))
     shares: Floats = output / output.sum(axis=1, keepdims=True)
@@ -102,11 +102,11 @@ def yeo_johnson(rows: Floats, powers: Floats) -> Floats:
 
 def _by_tree(tree: Mapping[str, Any], rows: Floats) -> Floats:
     # Training uses single precision, and a value must fall on the same side here.
-    given = rows.astype(np.float32)
+    features = rows.astype(np.float32)
     at = np.zeros(len(rows), dtype=np.int64)
     numbers = np.arange(len(rows))
     while (inner := tree["left"][at] >= 0).any():
-        low = given[numbers, np.maximum(tree["feature"][at], 0)] <= tree["threshold"][at]
+        low = features[numbers, np.maximum(tree["feature"][at], 0)] <= tree["threshold"][at]
         at = np.where(inner, np.where(low, tree["left"][at], tree["right"][at]), at)
     shares: Floats = tree["shares"][at]
     return shares

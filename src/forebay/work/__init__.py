@@ -52,17 +52,17 @@ def run_pieces(
 
 def _results(crew: Crew, pieces: Iterator[Piece], ahead: int, in_order: bool) -> Iterator[tuple[Piece, Any]]:
     remaining = enumerate(pieces)
-    given: dict[int, Piece] = {}
+    in_progress: dict[int, Piece] = {}
     ready: dict[int, tuple[Piece, Any]] = {}  # with `in_order`, results that wait for an earlier piece
     due = 0
     while True:
-        for number, piece in islice(remaining, max(0, ahead * crew.size() - len(given) - len(ready))):
-            given[number] = piece
+        for number, piece in islice(remaining, max(0, ahead * crew.size() - len(in_progress) - len(ready))):
+            in_progress[number] = piece
             crew.give(number, piece)
-        if not given:
+        if not in_progress:
             return
         for number, result in crew.wait():
-            ready[number] = given.pop(number), result
+            ready[number] = in_progress.pop(number), result
         while ready and (not in_order or due in ready):
             yield ready.pop(due if in_order else next(iter(ready)))
             due += 1

@@ -105,8 +105,8 @@ class Client:
 
         The grant can be granted, queued or refused. The same `key` again is the same request.
         """
-        given = {name: value for name, value in more.items() if value}
-        body = {"size": size, "seconds": seconds, "key": key or secrets.token_hex(16), **given}
+        options = {name: value for name, value in more.items() if value}
+        body = {"size": size, "seconds": seconds, "key": key or secrets.token_hex(16), **options}
         return self._ask(GrantDocument, "POST", "/v1/grants", body)
 
     def grant(self, grant: str) -> GrantDocument:

@@ -295,7 +295,7 @@ class _FileCopy:
             journal.note_begun((source,), tag)
         with name_errors(tree.target.path):
             self._writer = tree.target.folder.create(
-                self._part, status.size, afresh=not self._copied, own=self._is_parted
+                self._part, status.size, afresh=not self._copied, own_parts=self._is_parted
             )
         self._number = self._writer.number
         self._lock, self._left = threading.Lock(), -(-status.size // PIECE)
@@ -303,8 +303,8 @@ class _FileCopy:
     def _has_part(self, number: int | None) -> bool:
         """Whether an incomplete copy of an earlier run is there, with this number if it is not None."""
         with suppress(OSError):
-            found = self._tree.target.folder.status(self._part)
-            return number is None or (found.number == number and (self._is_parted or found.size == self._status.size))
+            part = self._tree.target.folder.status(self._part)
+            return number is None or (part.number == number and (self._is_parted or part.size == self._status.size))
         return False
 
     def list_pieces(self) -> Iterator[Task]:

@@ -81,10 +81,10 @@ class Folder(Protocol):
         """Open a folder in it, or create it with `make` if it does not exist."""
 
     def open(self, name: str) -> File: ...
-    def create(self, name: str, size: int, *, afresh: bool, own: bool = False) -> File:
+    def create(self, name: str, size: int, *, afresh: bool, own_parts: bool = False) -> File:
         """Open a file to read and write, and make it `size` bytes long; create it if it does not exist.
 
-        `afresh` empties it. With `own`, this node writes its parts of it, and other nodes the others.
+        `afresh` empties it. With `own_parts`, this node writes its parts of it, and other nodes the others.
         """
 
     def put_files(self, files: Sequence[NewFile], tag: str) -> list[int]:
@@ -187,7 +187,7 @@ class LocalFolder:
     def open(self, name: str) -> LocalFile:
         return LocalFile(os.open(name, _READ, dir_fd=self._descriptor))
 
-    def create(self, name: str, size: int, *, afresh: bool, own: bool = False) -> LocalFile:  # noqa: ARG002
+    def create(self, name: str, size: int, *, afresh: bool, own_parts: bool = False) -> LocalFile:  # noqa: ARG002
         flags = _WRITE | (os.O_TRUNC if afresh else 0)
         file = LocalFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
         if size:

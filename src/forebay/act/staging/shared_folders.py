@@ -179,18 +179,18 @@ class Layer:
 
 
 class SharedFile:
-    """A file; with `own`, only the parts of it on servers of this node are written.
+    """A file; with `own_parts`, only the parts of it on servers of this node are written.
 
     If the server of the names knows that it `is_open`, it learns also when it is closed.
     """
 
     def __init__(
-        self, layer: Layer, striped: StripedFile, status: FileStatus, *, own: bool = False, is_open: bool = False
+        self, layer: Layer, striped: StripedFile, status: FileStatus, *, own_parts: bool = False, is_open: bool = False
     ) -> None:
         self._layer, self._striped, self._size, self._is_open = layer, striped, status.size, is_open
         layout, count = striped.layout, layer.backend.count
-        self._servers = [server for server in servers_of(layout, count) if not own or server in layer.trees]
-        self._own = own
+        self._servers = [server for server in servers_of(layout, count) if not own_parts or server in layer.trees]
+        self._own_parts = own_parts
         self._objects: dict[int, StoredObject] = {}
         self._lock = threading.Lock()
 
@@ -205,7 +205,7 @@ class SharedFile:
 
     def ranges(self, size: int, offset: int) -> Iterator[tuple[int, int]]:
         end = offset + size
-        if not self._own:
+        if not self._own_parts:
             yield size, offset
             return
         unit = self._striped.layout.size
@@ -291,7 +291,7 @@ class SharedFolder:
         handle, status = self._layer.run(Operations.open_status, self._place(name), os.O_RDONLY)
         return SharedFile(self._layer, self._layer.open_striped(handle.file, status), status, is_open=True)
 
-    def create(self, name: str, size: int, *, afresh: bool, own: bool = False) -> SharedFile:
+    def create(self, name: str, size: int, *, afresh: bool, own_parts: bool = False) -> SharedFile:
         """The file does not count as open: if it is removed, its objects go at once."""
         layer, is_new = self._layer, True
         try:
@@ -301,11 +301,11 @@ class SharedFolder:
             if not status.has_bytes or status.uid != os.getuid():
                 raise
         striped = layer.open_striped(status.file or 0, status)
-        if afresh and not is_new and not own:
+        if afresh and not is_new and not own_parts:
             layer.run(Operations.truncate, Handle(file=striped.file, layout=striped.layout), 0)
         if size > striped.reach:
             layer.wait_for(layer.backend.extend_reach(striped))
-        file = SharedFile(layer, striped, status, own=own)
+        file = SharedFile(layer, striped, status, own_parts=own_parts)
         file.truncate(size)
         return file
 

@@ -124,8 +124,8 @@ def _start(policy: Policy, site: _Site, chosen: list[int]) -> None:
         site.ends[job] = site.now + min(site.case.jobs[job][2], site.case.jobs[job][3])
         site.starts[job] = site.now
     for column, most in (("nodes", NODES), ("bytes", SPACE)):
-        if (taken := known[column][site.running].sum()) > most:
-            fail(policy, site.case, f"holds {taken} of {most} {column} at {site.now:g} s")
+        if (used := known[column][site.running].sum()) > most:
+            fail(policy, site.case, f"holds {used} of {most} {column} at {site.now:g} s")
 
 
 def _cases() -> Iterator[_Case]:

@@ -120,8 +120,8 @@ def _run_on(policy: Policy, case: Case) -> None:
 
 def _job(targets: int | Sequence[Target], **known: Any) -> StripeView:
     """Return a job of 8 processes, unless `known` says otherwise. If `targets` is a number, every third is in use."""
-    given = _targets(targets) if isinstance(targets, int) else tuple(targets)
-    return StripeView(**{"application": "app", "processes": PROCESSES, "targets": given, "chance": 0.7, **known})
+    all_targets = _targets(targets) if isinstance(targets, int) else tuple(targets)
+    return StripeView(**{"application": "app", "processes": PROCESSES, "targets": all_targets, "chance": 0.7, **known})
 
 
 def cases() -> Iterable[Case]:

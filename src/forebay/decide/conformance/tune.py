@@ -90,9 +90,11 @@ def _lessons() -> Iterable[_Lesson]:
         yield _Lesson(f"{kind}, equal rewards", arms, ordered, lambda *_: 5e8)
         yield _Lesson(f"{kind}, huge rewards", arms, ordered, _add_noise([1e100] * arms))
         yield _Lesson(f"{kind}, tiny rewards", arms, ordered, _add_noise([1e-100] * arms))
-        yield _Lesson(f"{kind}, rare rewards", arms, ordered, lambda *given: 1e9 * (uniform(given[2]) < 0.1))
+        yield _Lesson(f"{kind}, rare rewards", arms, ordered, lambda _arm, _step, chance: 1e9 * (uniform(chance) < 0.1))
         yield _Lesson(f"{kind}, negative rewards", arms, ordered, _add_noise([-1.0 - arm for arm in range(arms)]))
-        yield _Lesson(f"{kind}, rewards of all sizes", arms, ordered, lambda *given: 10.0 ** (20 * normal(given[2])))
+        yield _Lesson(
+            f"{kind}, rewards of all sizes", arms, ordered, lambda _arm, _step, chance: 10.0 ** (20 * normal(chance))
+        )
 
 
 def _changing_lessons() -> Iterable[_Lesson]:

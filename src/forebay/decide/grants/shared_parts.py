@@ -45,9 +45,9 @@ def explain_impossible_parts(ask: Ask, capacities: Capacities, split: int) -> Be
     return None
 
 
-def candidate_groups(disks: Sequence[LiveDisk], used: Counter[str], taken: set[str]) -> Iterator[list[LiveDisk]]:
+def candidate_groups(disks: Sequence[LiveDisk], used: Counter[str], taken_disks: set[str]) -> Iterator[list[LiveDisk]]:
     """Groups of free disks for the next part: first those on the nodes that have the fewest parts so far."""
-    left = [disk for disk in disks if disk.key not in taken]
+    left = [disk for disk in disks if disk.key not in taken_disks]
     for count in sorted({used[disk.node] for disk in left}):
         yield [disk for disk in left if used[disk.node] == count]
 

@@ -253,10 +253,10 @@ def _begin(time: Array, s: Array, now: int, server: int, lane: int, number: int)
     part, numbers, memory = s.parts[number], s.floats[2 * QUANTILES :], s.memories[server]
     present = s.present[server, s.present.shape[1] - 1]
     if time is None:
-        taken = built_in(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
+        duration = built_in(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
     else:
-        taken = time(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
-    end = now + max(int(taken * s.floats[draw(s.chance, QUANTILES)] + 0.5), 1)
+        duration = time(numbers, memory, now, part.node, part.file, part.offset, part.length, part.write, present)
+    end = now + max(int(duration * s.floats[draw(s.chance, QUANTILES)] + 0.5), 1)
     busy = s.lanes[server, lane]
     busy.until, busy.part = end, number
     s.when[FROM_SERVERS + server] = min(s.when[FROM_SERVERS + server], end)

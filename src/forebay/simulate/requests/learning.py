@@ -89,8 +89,8 @@ def learn_all(
                 chance = seed_state(_seed(seed, f"{spec} {i} {repetition}"))
                 arms[i, repetition] = _alone(policy, bandit, samples, int(i), steps, chance)
                 known[situation] = bandit[np.newaxis]
-    hits = [(taken == means.argmax()).astype(np.float64) for taken, means in zip(arms, samples.means, strict=False)]
-    shares = [means[taken] / means.max() for taken, means in zip(arms, samples.means, strict=False)]
+    hits = [(picks == means.argmax()).astype(np.float64) for picks, means in zip(arms, samples.means, strict=False)]
+    shares = [means[picks] / means.max() for picks, means in zip(arms, samples.means, strict=False)]
     return _rows(spec, similar, False, range(len(experiments)), hits, shares)
 
 

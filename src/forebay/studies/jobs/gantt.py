@@ -27,16 +27,16 @@ class _Pool:
     def take(self, amount: float) -> list[tuple[float, float]]:
         """Take one interval if any is long enough, else the lowest ones."""
         whole = next((k for k, (low, high) in enumerate(self._free) if high - low >= amount), None)
-        taken: list[tuple[float, float]] = []
+        intervals: list[tuple[float, float]] = []
         while amount > 0 and self._free:
             k = 0 if whole is None else whole
             low, high = self._free.pop(k)
             part = min(amount, high - low)
-            taken.append((low, low + part))
+            intervals.append((low, low + part))
             if low + part < high:
                 self._free.insert(k, (low + part, high))
             amount -= part
-        return taken
+        return intervals
 
     def give(self, intervals: Sequence[tuple[float, float]]) -> None:
         merged: list[tuple[float, float]] = []

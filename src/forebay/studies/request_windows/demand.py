@@ -53,9 +53,9 @@ def learn_under_demand(
         worth = _rate_windows(observed, demand)
         for spec, reward in product(tuners, REWARDS):
             seeds = (zlib.crc32(f"{seed} {number} {r}".encode()) for r in range(repetitions))
-            taken = np.array([_learn(observed, spec, reward, steps, chance) for chance in seeds])
+            choices = np.array([_learn(observed, spec, reward, steps, chance) for chance in seeds])
             for b in range(steps // BIN):
-                arms, demands = (taken[:, b * BIN : (b + 1) * BIN, k] for k in range(2))
+                arms, demands = (choices[:, b * BIN : (b + 1) * BIN, k] for k in range(2))
                 precision = float((worth.argmax(axis=0)[demands] == arms).mean())
                 share = float(worth[arms, demands].sum() / worth.max(axis=0)[demands].sum())
                 rows.append((number, reward, spec, demand, b, precision, share))
@@ -116,7 +116,7 @@ def _rate_windows(observed: Observations, demand: str) -> Any:
 def _learn(observed: Observations, spec: str, reward: str, steps: int, seed: int) -> list[tuple[int, int]]:
     """Return the windows that a tuner takes and the demand that it meets, which is the same for all tuners."""
     policy, chance, weather = find("tune", spec), seed_state(seed), seed_state(seed + 1)
-    stack, demand, taken = new_stack(policy, reward, len(observed), ordered=True), 0, []
+    stack, demand, choices = new_stack(policy, reward, len(observed), ordered=True), 0, []
     before: Sequence[Observation] = observed[0][0][0]
     for _ in range(steps):
         if draw(weather, STAYS) == 0:
@@ -125,5 +125,5 @@ def _learn(observed: Observations, spec: str, reward: str, steps: int, seed: int
         periods = observed[arm][demand]
         before = periods[int(draw(chance, len(periods)))]
         credit(stack, arm, before)
-        taken.append((arm, demand))
-    return taken
+        choices.append((arm, demand))
+    return choices

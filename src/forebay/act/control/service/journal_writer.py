@@ -169,33 +169,33 @@ class Writer:
                     await asyncio.sleep(max(0.0, begin + _GAP - time.perf_counter()))
 
     async def _batch(self) -> None:
-        taken: list[_Wish] = []
+        batch: list[_Wish] = []
         try:
             if self.latest is None:
                 await self.look()
             assert self.latest is not None
             async with self._pen:
-                await self._decide_and_write(self.latest, taken)
+                await self._decide_and_write(self.latest, batch)
         except Exception as error:  # after any error, nothing of this batch is valid
             self.latest = None
-            if not taken:
-                taken, self._wishes = list(self._wishes), deque()
-            for wish in taken:
+            if not batch:
+                batch, self._wishes = list(self._wishes), deque()
+            for wish in batch:
                 _fail(wish, _unavailable(error))
 
-    async def _decide_and_write(self, live: Live, taken: list[_Wish]) -> None:
+    async def _decide_and_write(self, live: Live, batch: list[_Wish]) -> None:
         transaction = await self._in_thread(lambda: _Transaction(self._store, live.last))
         async with self._turn:
             try:
                 others = live.follow(transaction.unseen)
-                decided = self._decide(live, taken)
+                decided = self._decide(live, batch)
             except BaseException:
                 await self._in_thread(transaction.give_up)
                 raise
             new = [record for _, records in decided for record in records]
             await self._in_thread(lambda: transaction.finish([record.entry for record in new]))
             self.timings.batches += 1
-            self._sizes.append(len(taken))
+            self._sizes.append(len(batch))
             self._publish([*others, *new])
             for wish, records in decided:
                 self.timings.note(time.perf_counter() - wish.since)
@@ -204,13 +204,13 @@ class Writer:
             if live.last - self._kept >= self._every and (self._keeping is None or self._keeping.done()):
                 self._keeping = asyncio.create_task(self._keep(live))
 
-    def _decide(self, live: Live, taken: list[_Wish]) -> list[tuple[_Wish, list[EventRecord]]]:
+    def _decide(self, live: Live, batch: list[_Wish]) -> list[tuple[_Wish, list[EventRecord]]]:
         """Decide as many commands as time permits; an invalid command gets its error."""
         decided = []
         until = time.perf_counter() + _LONGEST
-        while self._wishes and len(taken) < _MOST and time.perf_counter() < until:
+        while self._wishes and len(batch) < _MOST and time.perf_counter() < until:
             wish = self._wishes.popleft()
-            taken.append(wish)
+            batch.append(wish)
             try:
                 events = live.control.do(wish.command, self._clock())
             except Exception as error:  # the state is unchanged, so the other commands go on

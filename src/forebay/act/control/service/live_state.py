@@ -129,8 +129,8 @@ async def _write_rows(rows: Mapping[str, object], texts: Texts) -> str:
         if text is None or text[0] is not row:
             text = (row, f"{json.dumps(key)}:{json.dumps(plain(row))}")
         texts[key] = text
-        taken = time.perf_counter() - begin
-        if taken > _SLICE:
-            await asyncio.sleep(taken * (1 / _SHARE - 1))
+        elapsed = time.perf_counter() - begin
+        if elapsed > _SLICE:
+            await asyncio.sleep(elapsed * (1 / _SHARE - 1))
             begin = time.perf_counter()
     return ",".join(text for _, text in texts.values())
