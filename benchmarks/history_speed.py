@@ -71,7 +71,7 @@ def fill(store: Store, count: int) -> None:
         stripes = rng.choice(list(COUNTS), some, p=np.array(list(COUNTS.values())) / sum(COUNTS.values()))
         sizes = rng.choice(list(SIZES), some, p=np.array(list(SIZES.values())) / sum(SIZES.values()))
         noise = rng.lognormal(0, 0.3, some)
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, list(_rows(done, whose, stripes, sizes, noise, kinds)))
         done += some
 
@@ -146,13 +146,13 @@ def _rows(
 
 def _stats(store: Store) -> None:
     def ours() -> object:
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             top = [top_apps(connection, by, 10) for by in ("runs", "total_bytes")]
             return usage(layout_sums(connection)), app_count(connection), top
 
     def by_all_runs() -> object:
         """Only the two tables of stripes, which is the least of what `stats` tells."""
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             return [
                 connection.execute(sa.select(column, sa.func.count()).group_by(column)).all()
                 for column in (runs.c.stripe_count, runs.c.stripe_size)
@@ -175,11 +175,11 @@ def _advise(store: Store) -> None:
 def _watch(store: Store) -> None:
     """All runs are in the period; the peer only counts the runs of each application and user, one by one."""
     begin = time.perf_counter()
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         report = watch_history(connection, 0.0, 3e9)
     took = time.perf_counter() - begin
     begin = time.perf_counter()
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         counts = Counter((app, uid) for app, uid in connection.execute(sa.select(runs.c.app_id, runs.c.uid)))
     peer = time.perf_counter() - begin
     status = Path("/proc/self/status").read_text().splitlines()

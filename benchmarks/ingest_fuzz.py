@@ -58,7 +58,7 @@ def main() -> None:
         begin = time.perf_counter()
         with open_store(f"{scratch}/history.db") as store:
             report = ingest(store, [folder], workers=2)
-            with store.reading() as connection:
+            with store.open_reader() as connection:
                 runs = list(list_runs(connection))
         seconds = time.perf_counter() - begin
     whole = [entry for entry in report.listed if "whole-" in entry[0] and entry[1] == "failed"]

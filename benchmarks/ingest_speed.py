@@ -68,7 +68,7 @@ def _against_report(logs: Sequence[Path], folder: Path) -> None:
 def _read_and_store(logs: Sequence[Path], database: Path) -> None:
     database.unlink(missing_ok=True)
     found = [read_one(str(path)) for path in logs]
-    with open_store(str(database)) as store, store.writing() as connection:
+    with open_store(str(database)) as store, store.open_writer() as connection:
         record_logs(connection, [log for log in found if log.row is not None])
 
 
@@ -85,7 +85,7 @@ def _findings(logs: Sequence[Path], folder: Path) -> None:
                 found = [read_one(path, examine) for path in paths]
                 if len(paths) > 1:
                     (folder / "findings.db").unlink(missing_ok=True)
-                    with open_store(str(folder / "findings.db")) as store, store.writing() as connection:
+                    with open_store(str(folder / "findings.db")) as store, store.open_writer() as connection:
                         record_logs(connection, [log for log in found if log.row is not None])
                 best[i] = min(best[i], time.process_time() - begin)
         more = 100 * (best[1] / best[0] - 1)

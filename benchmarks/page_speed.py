@@ -88,7 +88,7 @@ def fill(db: Path) -> None:
         for action in live.control.actions(node):
             caller = co.Caller(role="agent", node=node)
             do(co.Gone(caller=caller, volume=action.volume, disk=action.disk), now + 3550)
-    with private_files(), open_store(str(db)) as store, store.writing() as connection:
+    with private_files(), open_store(str(db)) as store, store.open_writer() as connection:
         append_entries(connection, [one.entry for one in entries])
 
 

@@ -64,9 +64,9 @@ def main() -> int:
 
 def watch(drawn: Drawn, plan: Plan) -> WatchReport:
     with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/history.db") as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, drawn.rows)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             return watch_history(connection, START + plan.days * DAY / 2, drawn.until)
 
 

@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def fill(store: Store, *rows: dict[str, Any]) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, rows)
 
 
@@ -68,12 +68,12 @@ def ask(
 
 
 def remembered(store: Store) -> list[dict[str, Any]]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return [dict(row) for row in connection.execute(sa.select(decisions)).mappings()]
 
 
 def leases(store: Store, now: float = 1000.0) -> dict[int, set[str]]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return jobs_by_target(connection, "default", now)
 
 
@@ -112,7 +112,7 @@ def test_a_mere_question_needs_no_right_to_write_and_leaves_nothing(tmp_path: Pa
     path = tmp_path / "x.db"
     with open_store(str(path)) as store:
         fill(store, run(1, "a", count=4))
-    with open_store(str(path)) as one, one.writing(), open_store(str(path)) as store:  # nobody else may write now
+    with open_store(str(path)) as one, one.open_writer(), open_store(str(path)) as store:  # nobody else may write now
         assert ask(store, "new").layout.count == 4
         assert remembered(store) == []
 
@@ -121,7 +121,7 @@ def test_two_jobs_are_kept_apart_until_one_gives_back(store: Store) -> None:
     fill(store, run(1, count=1), run(2, count=2, perf=2e9), run(3, count=4, perf=1e8))
     first, second, third = (ask(store, job=name).striping.targets for name in "abc")
     assert (first, second, third) == ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 2, 3)) or len({*first} & {*second}) == 0
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         assert release_targets(connection, "b") == len(second)
     assert ask(store, job="d").striping.targets == second
 
@@ -291,7 +291,7 @@ def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, k
     folder = system.folder("out")
     before = system.system.layout(folder)
     targets = system.system.targets(folder)
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         take_targets(connection, "another file system", "a", [1, 2], until=2000.0, now=1000.0)
     system.refuse("set", "Operation not permitted", 1)
     with pytest.raises((LayoutRefused, CommandFailed), match="Operation not permitted"):
@@ -299,7 +299,7 @@ def test_a_refusal_leaves_everything_as_it_was(store: Store, pretend: Pretend, k
     system.change(refuse={})
     assert system.system.layout(folder) == before
     assert leases(store) == {}
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert jobs_by_target(connection, "another file system", 1000.0) == {1: {"a"}, 2: {"a"}}
     assert [row["outcome"] for row in remembered(store)] == ["refused"]
 

@@ -53,7 +53,7 @@ def fill(store: Store, *sizes: SizeClass, perf: float, nprocs: int = 16, compone
         )
         for count in (1, 4, 8)
     ]  # fmt: skip
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, runs)
 
 
@@ -115,7 +115,7 @@ def test_tiny_files_lie_on_the_mdt_and_the_command_is_applied_and_undone(store: 
     assert list(advice.command) == ["lfs", "setstripe", "-E", "64K", "-L", "mdt", "-E", "-1", *advice.command[8:]]
     assert lustre.system.layout(folder) == advice.layout
     assert advice.undo == (("lfs", "setstripe", "-d", str(folder)),)
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         (row,) = connection.execute(sa.select(decisions)).mappings()
     assert [part["stripe_count"] for part in json.loads(row["components"])] == [0, 1]
 
@@ -189,7 +189,7 @@ def test_layouts_with_components_that_were_slower_are_given_up(store: Store) -> 
         "slow", "mix", nprocs=16, io_procs=16, total_bytes=GIB, shared_bytes=GIB, stripe_size=MIB, stripe_count=8,
         file_stripe_count=8, perf_by_slowest=1e8, pfl_components=2,
     )  # fmt: skip
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, [slow | {"start_time": 9.0 + i, "run_key": f"slow{i}"} for i in range(3)])
     advice = ask(store)
     assert advice.layout.before == ()
@@ -235,7 +235,7 @@ def test_pools_of_the_settings_are_chosen_where_they_are_faster(
         alone = {"filesystem": str(lustre.mount), "alone_files": 1, "alone_bytes": 10**9}
         used = [alone | {"ost": ost, "alone_time": 0.5 if ost < 4 else 4.0} for ost in range(16)]
         rows = [run_row(f"o{i}", "other", filesystem="", osts=ost_columns(*used)) for i in range(6)]
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, rows)
     head = f'[filesystem]\nkind = "lustre"\nname = "scratch"\nmount = "{lustre.mount}"\ntimeout = "60 s"\n'
     words = ("advise", "--app", "mix", "--procs", "4", "--system", system, "--db", database)

@@ -41,7 +41,7 @@ def fill(db: Path, count: int) -> None:
                     read_time=read, write_time=written, request_rows=requests, filesystem="/lus",
                     stripe_count=1, stripe_size=1 << 20)
         )  # fmt: skip
-    with open_store(str(db)) as store, store.writing() as connection:
+    with open_store(str(db)) as store, store.open_writer() as connection:
         add_runs(connection, rows)
 
 

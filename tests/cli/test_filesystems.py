@@ -77,7 +77,7 @@ def test_targets_of_one_are_free_although_those_of_the_other_are_taken(forebay: 
             "advise", "--app", "new", "--procs", 64, "--policy", "dca-io", "--job", job, "--filesystem", mount, "--json"
         )
         assert (ran.json["filesystem"], "no running job" in ran.json["because"]) == (mount, True)
-    with open_store(str(tmp_path / "history.db")) as store, store.reading() as connection:
+    with open_store(str(tmp_path / "history.db")) as store, store.open_reader() as connection:
         on = {
             mount: set().union(*jobs_by_target(connection, mount, 0.0).values())
             for mount in ("/scratch", "/home", "default")

@@ -43,7 +43,7 @@ def db(tmp_path: Path) -> str:
     rows += [a_run(200, "vorpal", partial_flag=True, nprocs=16)]
     with open_store(path) as store:
         fill(store, rows)
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             connection.execute(jobs.insert().values(job_id=7000, job_name="nightly, or\n'not'", nodes=4))
     return path
 
@@ -307,7 +307,7 @@ def test_the_same_history_gives_the_same_bytes_and_pdf_where_asked(forebay: Fore
 
 
 def test_export_writes_every_table_as_parquet_and_nothing_else(forebay: Forebay, db: str, tmp_path: Path) -> None:
-    with open_store(db) as store, store.writing() as connection:
+    with open_store(db) as store, store.open_writer() as connection:
         decided = {"app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "rule", "stripe_count": 4}
         where = {"stripe_size": MIB, "stripe_offset": 0, "because": 'say "\\N", it', "outcome": "advised"}
         connection.execute(decisions.insert().values(time=0.1 + 0.2, **decided, **where))
@@ -421,7 +421,7 @@ def test_no_history_command_scans_the_runs_for_sums(db: str) -> None:
     from forebay.history.store.totals import app_count, layout_sums, top_apps
 
     said: list[str] = []
-    with open_store(db) as store, store.reading() as connection:
+    with open_store(db) as store, store.open_reader() as connection:
         event.listen(connection, "before_cursor_execute", lambda *a: said.append(a[2]))
         layout_sums(connection), app_count(connection), top_apps(connection, "runs", 10)
         plans = [connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text.replace('?', '10')}")) for text in list(said)]
@@ -443,7 +443,7 @@ def advised(tmp_path: Path) -> str:
     }  # fmt: skip
     with open_store(path) as store:
         fill(store, [a_run(0, count=2)])
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             record_decision(connection, row | {"time": 1.6e9, "job": "7000", "outcome": "shadow"})
             record_decision(connection, row | {"time": 1.6e9 + DAY, "job": None, "outcome": "shadow", "app": "gcrm"})
             told = {"time": 1.6e9 + 2 * DAY, "job": "a\x1b", "outcome": "refused", "stripe_offset": -1}

@@ -70,7 +70,7 @@ def test_interrupted_it_keeps_what_is_read_and_leaves_no_process(tmp_path: Path,
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"forebay: interrupted\n")
     wait_for_the_end_of_all(process.pid)
-    with open_store(str(db)) as store, store.reading() as connection:
+    with open_store(str(db)) as store, store.open_reader() as connection:
         before = len(list(list_runs(connection)))
     assert 0 < before < 3000
     assert ingest_all(db, logs).known == before
@@ -87,7 +87,7 @@ def wait_for_runs(db: Path, process: "subprocess.Popen[bytes]") -> None:
 
 def anything_in(db: Path) -> bool:
     try:
-        with open_store(str(db), create=False) as store, store.reading() as connection:
+        with open_store(str(db), create=False) as store, store.open_reader() as connection:
             return has_runs(connection)
     except BadInput:
         return False  # it is just being made

@@ -19,7 +19,7 @@ PLAN = Plan(apps=20, slower_apps=3, factor=(3.0, 4.0))
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history in which three applications became slower."""
     path = tmp_path_factory.mktemp("watch") / "history.db"
-    with open_store(str(path)) as store, store.writing() as connection:
+    with open_store(str(path)) as store, store.open_writer() as connection:
         add_runs(connection, draw_history(PLAN, 5).rows)
     return path
 

@@ -55,7 +55,7 @@ def test_what_no_database_can_have_is_said_with_its_line(tmp_path: Path, line: s
 
 
 def test_a_name_with_zero_bytes_can_be_stored_without_them(store: Store, tmp_path: Path) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_jobs(connection, read_sacct(written(tmp_path, HEAD + "7|a\0b|u|1|10|20|30|S\n")))
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert connection.execute(sa.select(jobs.c.job_name)).scalars().all() == ["ab"]

@@ -35,7 +35,7 @@ def kept_diagnosis(store: Store, log: Path) -> Diagnosis | None:
     scanned = read_one(str(log), examine_records)
     if scanned.row is None:
         return None
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, [scanned.row | {"run_key": "this"}])
         [row] = list_runs(connection)
         number = row["run_id"]

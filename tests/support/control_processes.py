@@ -125,14 +125,14 @@ class System:
     def token(self, name: str, role: Any, **more: Any) -> Path:
         """A file with a new token, made as `forebay token make` makes it."""
         secret, token = new_token(TokenForm(name=name, role=role, **more), time.time())
-        with open_store(str(self.folder / "db")) as store, store.writing() as connection:
+        with open_store(str(self.folder / "db")) as store, store.open_writer() as connection:
             save_token(connection, token)
         path = self.folder / f"{name}.token"
         write_secret(path, secret)
         return path
 
     def remove_token(self, name: str) -> None:
-        with open_store(str(self.folder / "db")) as store, store.writing() as connection:
+        with open_store(str(self.folder / "db")) as store, store.open_writer() as connection:
             assert remove_token(connection, name)
 
     def told(self, *words: str) -> Any:

@@ -26,7 +26,7 @@ def main() -> None:
         processes = {"nprocs": PROCESSES, "io_procs": PROCESSES, "start_time": 1.7e9 + 86400 * number}
         parts = {"request_rows": [written | {"file_sizes": format_sizes(SIZES)}]}
         rows.append(run_row(f"solver{number}", "solver", **layout, **volume, **processes, **parts))
-    with open_store(sys.argv[1]) as store, store.writing() as connection:
+    with open_store(sys.argv[1]) as store, store.open_writer() as connection:
         add_runs(connection, rows)
 
 

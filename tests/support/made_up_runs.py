@@ -73,7 +73,7 @@ def _osts(slowness: Sequence[float | None], volume: int) -> Iterator[dict[str, A
 
 
 def fill(store: Store, rows: Sequence[dict[str, Any]]) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, rows)
 
 

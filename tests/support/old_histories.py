@@ -30,7 +30,7 @@ _BACK = (
 def make_version_2(database: str, more: Sequence[str] = ()) -> None:
     """A history of schema version 2 with some runs, and `more` done to it. On SQLite it is the work of that version."""
     if database.startswith("postgresql"):
-        with open_store(database) as store, store.writing() as connection:
+        with open_store(database) as store, store.open_writer() as connection:
             add_runs(connection, [a_run(0, count=3), a_run(1, count=None), a_run(2, "other", count=2)])
             for statement in (*_BACK, *more):
                 connection.execute(sa.text(statement))

@@ -58,7 +58,7 @@ def before(store: Store, rules: JobSettings, job: Job | None = None, *, now: flo
 
 def leases(store: Store, system: str, now: float = NOW) -> dict[str, set[int]]:
     """The targets of each job."""
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found: dict[str, set[int]] = {}
         for target, jobs in jobs_by_target(connection, system, now).items():
             for job in jobs:

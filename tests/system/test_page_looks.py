@@ -79,7 +79,7 @@ def _history(folder: Path) -> str:
         row = {"time": 1.0, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known", "outcome": "advised"}
         layout = {"stripe_count": 4, "stripe_size": MIB, "stripe_offset": 0, "because": "it was fastest"}
         layout |= {"filesystem": "/scratch"}
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             record_decision(connection, row | layout)
     return str(folder / "history.db")
 

@@ -46,7 +46,7 @@ def test_a_journal_is_shown_at_any_moment(guest: Visitor, tmp_path: Path) -> Non
     before = world.live.last
     grant = world.ask(ANN, 50, job="4713")
     world.carry_out()
-    with open_store(str(tmp_path / "service.db")) as store, store.writing() as connection:
+    with open_store(str(tmp_path / "service.db")) as store, store.open_writer() as connection:
         append_entries(connection, list(world.live.recent))
     with showing(tmp_path / "service.db") as address:
         page = guest.page
@@ -102,7 +102,7 @@ def test_a_folder_with_nothing_in_it_is_told_in_one_line(tmp_path: Path) -> None
 def test_the_switch_between_light_and_dark_lasts(guest: Visitor, tmp_path: Path) -> None:
     world = PageWorld()
     world.node("a", "x", fields={"tier": "nvme"})
-    with open_store(str(tmp_path / "service.db")) as store, store.writing() as connection:
+    with open_store(str(tmp_path / "service.db")) as store, store.open_writer() as connection:
         append_entries(connection, list(world.live.recent))
     ground = "() => getComputedStyle(document.documentElement).getPropertyValue('--bg')"
     with showing(tmp_path / "service.db") as address:

@@ -153,7 +153,7 @@ def test_jobs_are_laid_out_apart_and_told_and_what_they_did_is_learned(machine: 
 
 
 def _known(machine: Machine, job: int) -> bool:
-    with open_store(str(machine.db)) as store, store.reading() as connection:
+    with open_store(str(machine.db)) as store, store.open_reader() as connection:
         return any(run["job_id"] == job and run["job_name"] == "vpic" for run in list_runs(connection))
 
 

@@ -141,7 +141,7 @@ def test_logs_read_by_a_cluster_make_the_same_history(cluster: Any, tmp_path: Pa
         with open_store(str(tmp_path / f"{len(found)}.db")) as store:
             with hire_workers(name) as workers:
                 report = ingest(store, folders, workers=workers)
-            with store.reading() as connection:
+            with store.open_reader() as connection:
                 found.append((report, [tuple(row) for row in connection.execute(runs.select())]))
     assert found[0] == found[1] and found[0][0].read > 3
 

@@ -150,7 +150,7 @@ def recorded_mount(settings: Settings) -> str | None:
 
 def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | None) -> ChosenFileSystem:
     """Choose the named file system or the one that holds `folder`; else that of the last run, or of most runs."""
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         known = [mount for mount, _, _ in filesystem_sums(connection) if mount]
         last = last_filesystem(connection, app)
     if named is not None:
@@ -168,7 +168,7 @@ def choose_filesystem(store: Store, app: str, named: str | None, folder: Path | 
 
 def known_targets(store: Store, filesystem: str | None = None) -> tuple[Target, ...]:
     """Return all targets up to the highest one that a run in the history used."""
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         highest = highest_target(connection, filesystem)
     if highest is None:
         raise BadInput("--targets", "no run in the history used an OST; give the number of targets, or --system FILE")
@@ -230,7 +230,7 @@ def advise(
     )
     features = _read_features(policy, files, None if shadow else apply_to)
     for tries_left in reversed(range(_TRIES)):
-        with store.writing() if case.is_recorded else store.reading() as connection:
+        with store.open_writer() if case.is_recorded else store.open_reader() as connection:
             advice, targets, row = _decide(connection, case, targets, pool, features)
         if apply_to is None or shadow:
             return advice
@@ -238,7 +238,7 @@ def advise(
         try:
             applied = files.apply(advice.layout, apply_to, targets)
         except (UserError, KeyboardInterrupt) as error:
-            with store.writing() as connection:
+            with store.open_writer() as connection:
                 set_outcome(connection, row, "refused")
                 if request.job:
                     release_targets(connection, request.job, request.system)
@@ -251,7 +251,7 @@ def advise(
                 on_mdt = not advice.layout.before[0].count
                 features = features.without(f"the file system refused it ({error})", progressive=on_mdt)
             continue
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             set_outcome(connection, row, "applied")
         return replace(advice, outcome="applied", undo=applied.undo)
     raise AssertionError("the last try returns or raises")

@@ -132,7 +132,7 @@ def _release(db: str | None, job: str, json: bool) -> None:
     from forebay.history.store import open_store
     from forebay.history.store.jobs import release_targets
 
-    with open_store(db, create=False) as store, store.writing() as connection:
+    with open_store(db, create=False) as store, store.open_writer() as connection:
         count = release_targets(connection, job)
     outcome = f"{plural(count, 'target')} released" if count else "had no targets"
     print_json({"job": job, "released": count}) if json else typer.echo(f"job {job}: {outcome}")

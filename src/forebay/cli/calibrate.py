@@ -87,9 +87,9 @@ def _name(filesystem: str | None) -> str:
 
 def _read_history(db: str | None, filesystem: str | None) -> tuple[Measured, str]:
     """The history's measured runs, and what to call them."""
-    from forebay.cli.history import choose_filesystem, reading
+    from forebay.cli.history import choose_filesystem, open_history
     from forebay.history.store.measured_runs import list_measured
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         only, _ = choose_filesystem(connection, filesystem)
         return list_measured(connection, filesystem=only), f"the history on {only}" if only else "the history"

@@ -69,21 +69,21 @@ def _diagnose_log(path: Path, html: Path | None, db: str | None, json: bool) -> 
 
 def _make_log_page(diagnosis: Diagnosis, db: str | None) -> RunPage:
     """Earlier runs need a history, which the user names by --db or FOREBAY_DB."""
-    from forebay.cli.history import reading
+    from forebay.cli.history import open_history
     from forebay.show.run.from_log import make_log_page
 
     if db is None and not os.environ.get("FOREBAY_DB"):
         return make_log_page(diagnosis, None)
-    with reading(db) as connection:
+    with open_history(db) as connection:
         return make_log_page(diagnosis, connection)
 
 
 def _diagnose_run(number: int, html: Path | None, db: str | None, json: bool) -> None:
-    from forebay.cli.history import reading
+    from forebay.cli.history import open_history
     from forebay.history.store.listing import read_run
     from forebay.show.run.from_history import make_run_page
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         run = read_run(connection, number)
         diagnosis, gone = _diagnose(connection, run)
         if diagnosis is None and html is None:
@@ -119,12 +119,12 @@ def _diagnose(connection: Connection, run: WholeRun) -> tuple[Diagnosis | None, 
 
 
 def _diagnose_app(app: str, html: Path | None, db: str | None, json: bool) -> None:
-    from forebay.cli.history import reading
+    from forebay.cli.history import open_history
     from forebay.history.store.listing import read_run
     from forebay.show import findings as shown
     from forebay.show.run.from_history import make_run_page
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         diagnoses, missing = _diagnose_runs(connection, app)
         if html is not None:
             newest, (diagnosis, gone) = next(iter(diagnoses.items()))

@@ -38,12 +38,12 @@ OfFilesystem = Annotated[
 
 
 @contextmanager
-def reading(db: str | None) -> Iterator[Connection]:
+def open_history(db: str | None) -> Iterator[Connection]:
     """Open the history for reading. Raise BadInput if it has no runs."""
     from forebay.history.store import open_store
     from forebay.history.store.listing import has_runs
 
-    with open_store(db, create=False) as store, store.reading() as connection:
+    with open_store(db, create=False) as store, store.open_reader() as connection:
         if not has_runs(connection):
             raise BadInput(store.where, "the history is empty; read Darshan logs into it with `forebay ingest PATH...`")
         yield connection
@@ -66,7 +66,7 @@ def stats(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = Non
     from forebay.show.history import documents, tables
     from forebay.show.phrases import name_filesystems
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         only, shown = choose_filesystem(connection, filesystem)
         layouts, apps = usage(layout_sums(connection, only)), app_count(connection, only)
         most_run, most_bytes = (top_apps(connection, order, 10, only) for order in ("runs", "total_bytes"))
@@ -82,7 +82,7 @@ def apps(filesystem: OnFilesystem = None, db: Database = None, plot: Plot = None
     from forebay.show.history import documents, tables
     from forebay.show.phrases import name_filesystems
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         only, shown = choose_filesystem(connection, filesystem)
         sums = app_sums(connection, only)
     where = name_filesystems(shown)
@@ -110,7 +110,7 @@ def runs(
     low, high = parse_period(since, until)
     most, limited = (limit, None) if json or limit is not None else (_SHOWN, _SHOWN)
     filters: dict[str, Any] = {"app": application, "since": low, "until": high}
-    with reading(db) as connection:
+    with open_history(db) as connection:
         if filesystem is not None:
             filters["filesystem"], _ = choose_filesystem(connection, filesystem)
         if plot is not None:
@@ -129,7 +129,7 @@ def show(
     from forebay.history.store.listing import read_run
     from forebay.show.history.tables import print_run
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         document = read_run(connection, run)
     print_json(document) if json else print_run(document)
 
@@ -149,7 +149,7 @@ def osts(
     from forebay.show.history import documents, tables
 
     low, high = parse_period(since, until)
-    with reading(db) as connection:
+    with open_history(db) as connection:
         only = find_filesystem(filesystem, list(filesystem_ids(connection)))
         ranked = rank_osts(osts_by_filesystem(connection, low, high, only))
     if ranked:
@@ -199,7 +199,7 @@ def watch(
     begin = end - _WEEK if low is None else low
     if begin >= end:
         raise BadInput("--since", f"{since} is not before the end of the period")
-    with reading(db) as connection:
+    with open_history(db) as connection:
         report = watch_history(connection, begin, end)
         newest = newest_start(connection, end)
     if metrics is not None:
@@ -245,7 +245,7 @@ def advice(
     filtered = any(value is not None for value in filters.values())
     if number is not None and (filtered or limit is not None):
         raise BadInput("DECISION", "cannot be combined with options that filter decisions")
-    with open_store(db, create=False) as store, store.reading() as connection:
+    with open_store(db, create=False) as store, store.open_reader() as connection:
         if number is not None:
             decisions = [read_decision(connection, number)]
         else:
@@ -269,7 +269,7 @@ def export(
 
     if folder.exists() and not folder.is_dir():
         raise BadInput(str(folder), "is a file; export writes into a folder")
-    with reading(db) as connection:
+    with open_history(db) as connection:
         written = export_history(connection, folder)
     if json:
         print_json({"tables": [{"file": str(path), "rows": rows} for path, rows in written]})
@@ -297,7 +297,7 @@ def profile(
     from forebay.show.history.documents import profile_document
     from forebay.show.history.profile import print_profile
 
-    with reading(db) as connection:
+    with open_history(db) as connection:
         runs = list_behaviours(connection, app)
     known = sorted({run.filesystem for run in runs if run.filesystem is not None})
     described = profile_of(app, runs, procs, find_filesystem(filesystem, known))

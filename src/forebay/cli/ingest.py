@@ -60,7 +60,7 @@ def ingest(
         return
     with hire_workers(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
-            with store.writing() as connection, closing(read_sacct(file)) as rows:
+            with store.open_writer() as connection, closing(read_sacct(file)) as rows:
                 jobs += add_jobs(connection, rows)
         if paths:
             report = _read_logs(store, paths, crew)

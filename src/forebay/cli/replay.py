@@ -81,7 +81,7 @@ def read_journal(journal: str) -> list[Event]:
     if "://" not in journal and path.is_file() and not is_sqlite_file(path):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         return [from_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-    with open_store(journal, create=False) as store, store.reading() as connection:
+    with open_store(journal, create=False) as store, store.open_reader() as connection:
         events = [from_line(e.line, f"{store.where}: number {e.number}") for e in read_after(connection, 0)]
     if not events:
         raise BadInput(journal, "contains no journal; name the database of a service (`forebay serve`)")

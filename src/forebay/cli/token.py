@@ -57,7 +57,7 @@ def make(
         raise BadInput("--node", "is missing; an agent's token is valid for one node")
     form = {"name": name, "role": role, "node": node, "uid": uid, "gid": gid}
     secret, token = new_token(validate(Path("token"), form, TokenForm), time.time())
-    with private_files(), open_store(db) as store, store.writing() as connection:
+    with private_files(), open_store(db) as store, store.open_writer() as connection:
         replaced = save_token(connection, token)
         write_secret(out, secret)
     announce({"name": name, "file": str(out), "replaced": replaced}, f"written: {out}", json_line=json)
@@ -70,7 +70,7 @@ def remove(
     """Remove a token; it becomes invalid within seconds."""
     from forebay.history.store import open_store, tokens
 
-    with open_store(db, create=False) as store, store.writing() as connection:
+    with open_store(db, create=False) as store, store.open_writer() as connection:
         if not tokens.remove_token(connection, name):
             raise UnknownName("token", name, [token.name for token in tokens.list_tokens(connection)])
     announce({"removed": name}, f"removed: {name}", json_line=json)
@@ -81,7 +81,7 @@ def list_all(db: ServiceDatabase = None, json: Json = False) -> None:
     """List all tokens."""
     from forebay.history.store import open_store, tokens
 
-    with open_store(db, create=False) as store, store.reading() as connection:
+    with open_store(db, create=False) as store, store.open_reader() as connection:
         listed = tokens.list_tokens(connection)
     documents = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in listed]
     if json:

@@ -35,7 +35,7 @@ class Old:
         with closing(sqlite3.connect(self.path)) as database:
             database.executescript(gzip.decompress((DATA / f"{name}.sql.gz").read_bytes()).decode())
         self.expected = json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
-        with open_store(str(self.path)) as store, store.reading() as connection:
+        with open_store(str(self.path)) as store, store.open_reader() as connection:
             self.entries: list[Entry] = list(read_after(connection, 0))
             self.kept = list(checkpoints_before(connection, len(self.entries)))
 
@@ -100,7 +100,7 @@ def test_a_replay_decides_as_it_did(old: Old, policy: str) -> None:
 
 def test_every_grant_has_its_story_and_the_page_shows_all(old: Old) -> None:
     grants = {entry.grant for entry in old.entries if entry.grant}
-    with open_store(str(old.path)) as store, store.reading() as connection:
+    with open_store(str(old.path)) as store, store.open_reader() as connection:
         for grant in grants:
             story = story_of(connection, grant)
             assert len(story) >= sum(entry.grant == grant for entry in old.entries)

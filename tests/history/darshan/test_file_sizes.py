@@ -60,7 +60,7 @@ def test_the_history_keeps_them_with_reads_only_where_nothing_was_written(store:
     parts += [request_row("read") | {"file_sizes": format_sizes([read])}]
     only_read = [request_row("write") | {"file_sizes": ""}, parts[1]]
     fill(store, [a_run(0) | {"request_rows": parts}, a_run(1) | {"request_rows": only_read}, a_run(2)])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert [run.file_sizes for run in list_past_runs(connection, "vpic")] == [(written,), (read,), ()]
         shown = read_run(connection, 1)["requests"]
     assert [part["file_sizes"] for part in shown] == [

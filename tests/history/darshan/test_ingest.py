@@ -38,13 +38,13 @@ def take_in(store: Store, *paths: Path, workers: int = 1) -> Report:
 
 
 def rows(store: Store, table: sa.Table = runs) -> list[dict[str, Any]]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return [dict(row) for row in connection.execute(sa.select(table)).mappings()]
 
 
 def check_sums(store: Store) -> None:
     """`totals` are what one gets by adding all runs up, and nothing hangs in the air."""
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         for name in ("total_bytes", "seq_requests", "io_less_1k"):
             added, summed = (connection.execute(sa.select(sa.func.sum(t.c[name]))).scalar() for t in (runs, totals))
             assert (added or 0) == (summed or 0)
@@ -138,7 +138,7 @@ def test_a_log_that_is_read_again_as_another_run_leaves_its_earlier_run(
     Parts(wheel_log(name)).with_job(job_id=7, nprocs=1 if name.startswith("no") else 2048).write(tmp_path / "x.darshan")
     take_in(store, tmp_path)
     expected = [row["run_key"] for row in rows(store)]
-    with store.writing() as connection:  # as a version that knew less of the program had it
+    with store.open_writer() as connection:  # as a version that knew less of the program had it
         for table in (logs, runs):
             connection.execute(table.update().values(run_key="job:earlier"))
         connection.execute(logs.update().values(mtime_ns=-1))

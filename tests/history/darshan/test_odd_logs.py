@@ -119,7 +119,7 @@ def test_an_ingest_comes_through_whatever_the_logs_are(tmp_path: Path) -> None:
     Parts(wheel_log(LOG)).with_job(job_id=17).write(tmp_path / "whole.darshan")
     with open_store(str(tmp_path / "history.db")) as store:
         report = ingest(store, [tmp_path], workers=1)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             assert 17 in {run["job_id"] for run in list_runs(connection)}
     assert report.total == DAMAGED + 1
     assert 30 < report.failed < DAMAGED

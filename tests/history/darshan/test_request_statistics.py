@@ -208,9 +208,9 @@ def test_over_several_runs_the_commonest_request_is_one_that_occurred(tmp_path: 
         access(files, "write", "contiguous", shared=True, size=size)
         rows.append(read_log(write_log(tmp_path / f"{i}.darshan", PROCESSES, files)).row | {"run_key": str(i)})
     with open_store(str(tmp_path / "history.db")) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, rows)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             found = list_behaviours(connection, rows[0]["app"])
     measured = measures_of(found)
     assert {measured[name].median for name in ("common_size", "common_write_size")} <= {4 * KIB, MIB}
@@ -251,18 +251,18 @@ def test_what_an_older_version_read_is_read_again(tmp_path: Path) -> None:
     path = write_log(tmp_path / "a.darshan", PROCESSES, files)
     log, database = read_one(str(path)), str(tmp_path / "history.db")
     assert log.row is not None
-    with open_store(database) as store, store.writing() as connection:
+    with open_store(database) as store, store.open_writer() as connection:
         record_logs(connection, [log])
         requests.drop(connection)
         next(index for index in runs.indexes if index.name == "runs_by_perf").drop(connection)
         connection.execute(meta.update().where(meta.c.key == "schema").values(value="3"))
     with open_store(database) as store:
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             [before] = list_behaviours(connection, log.row["app"])
             assert not find_unchanged(connection, {log.path: (log.size, log.mtime_ns)})
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             record_logs(connection, [log])
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             [after] = list_behaviours(connection, log.row["app"])
             assert find_unchanged(connection, {log.path: (log.size, log.mtime_ns)})
     assert (before.writes, before.run_id) == (None, after.run_id)

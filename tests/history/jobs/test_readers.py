@@ -331,7 +331,7 @@ def test_accounting_without_time_limits_is_refused(tmp_path: Path) -> None:
 def test_the_history_joins_accounting_with_the_bytes_of_runs(store: Store, database: str) -> None:
     slurm = {"job_name": "lammps", "user": "ann", "state": "COMPLETED", "submit_time": 5.0}
     times = {"job_start_time": 10.0, "job_end_time": 40.0}
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         moved = [(3, 10), (4, 0)]
         add_runs(connection, [run_row(f"r{r}", job_id=1, bytes_read=r, bytes_written=w) for r, w in moved])
         ran, idle = {"job_id": 1, "nodes": 2}, {"job_id": 2, "nodes": 1}

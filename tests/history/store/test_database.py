@@ -28,47 +28,47 @@ def refusal(url: str, *, create: bool = True) -> str:
 
 
 def tables(store: Store) -> set[str]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return set(sa.inspect(connection).get_table_names())
 
 
 def test_a_new_history_has_all_tables_and_its_version(store: Store) -> None:
     assert tables(store) == set(metadata.tables)
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert connection.execute(sa.select(meta.c.value)).scalars().all() == [str(VERSION)]
 
 
 def test_it_is_found_again(database: str) -> None:
-    with open_store(database) as store, store.writing() as connection:
+    with open_store(database) as store, store.open_writer() as connection:
         connection.execute(apps.insert().values(app_id=1, app="x"))
-    with open_store(database, create=False) as store, store.reading() as connection:
+    with open_store(database, create=False) as store, store.open_reader() as connection:
         assert connection.execute(sa.select(apps.c.app)).scalars().all() == ["x"]
 
 
 def test_what_fails_half_way_leaves_nothing(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), store.writing() as connection:
+    with pytest.raises(ZeroDivisionError), store.open_writer() as connection:
         connection.execute(apps.insert().values(app_id=1, app="x"))
         _ = 1 / 0
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert connection.execute(sa.select(apps.c.app)).all() == []
 
 
 def test_a_reader_sees_one_state_while_somebody_writes(database: str) -> None:
-    with open_store(database) as one, open_store(database) as other, one.reading() as reader:
+    with open_store(database) as one, open_store(database) as other, one.open_reader() as reader:
         assert reader.execute(sa.select(sa.func.count()).select_from(apps)).scalar() == 0
-        with other.writing() as writer:
+        with other.open_writer() as writer:
             writer.execute(apps.insert().values(app_id=1, app="x"))
         assert reader.execute(sa.select(sa.func.count()).select_from(apps)).scalar() == 0
 
 
 def test_a_newer_schema_is_refused(database: str) -> None:
-    with open_store(database) as store, store.writing() as connection:
+    with open_store(database) as store, store.open_writer() as connection:
         connection.execute(meta.update().values(value="99"))
     assert f"is from a newer Forebay (schema 99, this version knows {VERSION})" in refusal(database)
 
 
 def test_somebody_elses_database_is_refused_and_left_alone(database: str) -> None:
-    with open_store(database) as store, store.writing() as connection:
+    with open_store(database) as store, store.open_writer() as connection:
         metadata.drop_all(connection)
         connection.exec_driver_sql("CREATE TABLE recipes (name TEXT)")
     assert refusal(database).endswith("is a database, but not a Forebay history")
@@ -78,14 +78,14 @@ def test_somebody_elses_database_is_refused_and_left_alone(database: str) -> Non
 
 
 def test_an_older_schema_is_brought_up_to_date_in_one_go(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(database) as store, store.writing() as connection:
+    with open_store(database) as store, store.open_writer() as connection:
         connection.execute(apps.insert().values(app_id=1, app="x"))
 
     def rename(connection: sa.Connection) -> None:
         connection.execute(apps.update().values(app="y"))
 
     _pretend_newer(monkeypatch, rename)
-    with open_store(database) as store, store.reading() as connection:
+    with open_store(database) as store, store.open_reader() as connection:
         assert connection.execute(sa.select(apps.c.app)).scalars().all() == ["y"]
         assert connection.execute(sa.select(meta.c.value)).scalar() == str(VERSION + 1)
 
@@ -101,7 +101,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(database: str, monkeypatch
         _pretend_newer(patch, fail)
         with pytest.raises(RuntimeError):
             open_store(database)
-    with open_store(database) as store, store.reading() as connection:
+    with open_store(database) as store, store.open_reader() as connection:
         assert connection.execute(sa.select(apps.c.app)).all() == []
 
 
@@ -114,10 +114,10 @@ def _pretend_newer(patch: pytest.MonkeyPatch, step: object) -> None:
 
 def test_a_locked_history_is_said_to_be_locked(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["forebay.history.store.database"], "WAIT", 0.2)
-    with open_store(database) as one, open_store(database) as other, one.writing():
-        with pytest.raises(BadInput, match="is locked: another process has been writing"), other.writing():
+    with open_store(database) as one, open_store(database) as other, one.open_writer():
+        with pytest.raises(BadInput, match="is locked: another process has been writing"), other.open_writer():
             pass
-        with other.reading() as connection:  # who only reads does not wait
+        with other.open_reader() as connection:  # who only reads does not wait
             assert connection.execute(sa.select(apps)).all() == []
 
 
@@ -142,10 +142,10 @@ from forebay.history.store import open_store
 from forebay.history.store.schema import apps
 from forebay.model.errors import BadInput
 with open_store(sys.argv[1], create=False) as store:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         print(connection.execute(sa.select(apps.c.app)).scalars().all())
     try:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             connection.execute(apps.insert().values(app_id=2, app="y"))
     except BadInput as error:
         print(error.reason)
@@ -156,7 +156,7 @@ with open_store(sys.argv[1], create=False) as store:
 def test_another_user_can_read_a_history_but_not_write_it(tmp_path: Path, folder_mode: int) -> None:
     folder = Path(tempfile.mkdtemp())
     path = folder / "x.db"
-    with open_store(str(path)) as store, store.writing() as connection:
+    with open_store(str(path)) as store, store.open_writer() as connection:
         connection.execute(apps.insert().values(app_id=1, app="x"))
     path.chmod(0o444)
     folder.chmod(folder_mode)
@@ -186,21 +186,21 @@ def test_a_postgresql_that_is_away_is_one_line_without_the_password(tmp_path: Pa
 @pytest.mark.parametrize("manner", ["fast", "immediate"])
 def test_a_postgresql_that_ends_in_the_middle_is_one_line_and_what_was_written_holds(manner: str) -> None:
     with own_server() as server, open_store(server.new_database()) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, [run_row("before")])
-        with pytest.raises(BadInput, match="PostgreSQL does not answer") as caught, store.writing() as connection:
+        with pytest.raises(BadInput, match="PostgreSQL does not answer") as caught, store.open_writer() as connection:
             add_runs(connection, [run_row("lost")])
             server.stop(manner)
             connection.execute(sa.select(runs))
         assert "\n" not in str(caught.value)
         server.go_on()
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             assert connection.execute(sa.select(runs.c.run_key)).scalars().all() == ["before"]
 
 
 def test_a_postgresql_that_ends_while_rows_are_copied_is_one_line() -> None:
     with own_server() as server, open_store(server.new_database()) as store:
-        with pytest.raises(BadInput, match="PostgreSQL does not answer"), store.writing() as connection:
+        with pytest.raises(BadInput, match="PostgreSQL does not answer"), store.open_writer() as connection:
             psycopg: Any = connection.connection.driver_connection
             with psycopg.cursor() as cursor, cursor.copy("COPY apps (app_id, app) FROM STDIN") as copy:
                 server.stop()
@@ -210,7 +210,7 @@ def test_a_postgresql_that_ends_while_rows_are_copied_is_one_line() -> None:
 
 
 def test_a_name_that_is_not_utf8_is_one_line(store: Store) -> None:
-    with pytest.raises(BadInput, match="is not UTF-8") as caught, store.reading() as connection:
+    with pytest.raises(BadInput, match="is not UTF-8") as caught, store.open_reader() as connection:
         connection.execute(sa.select(apps).where(apps.c.app == "\udcff"))
     assert str(caught.value).isascii()
 

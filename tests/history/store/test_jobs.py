@@ -29,7 +29,7 @@ ROW = {"time": 5.0, "job": "a", "app": "vpic", "nprocs": 8, "policy": "p", "phas
 
 
 def test_a_job_begins_once_until_it_is_forgotten_or_its_time_is_over(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         assert begin_job(connection, "a", until=10.0, now=1.0)
         assert not begin_job(connection, "a", until=10.0, now=9.0)
         assert begin_job(connection, "b", until=10.0, now=1.0)
@@ -39,7 +39,7 @@ def test_a_job_begins_once_until_it_is_forgotten_or_its_time_is_over(store: Stor
 
 
 def test_it_is_decided_when_somebody_says_so(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         begin_job(connection, "a", until=10.0, now=1.0)
         assert not is_decided(connection, "a", 1.0)
         mark_decided(connection, "a", until=10.0, now=1.0)
@@ -49,7 +49,7 @@ def test_it_is_decided_when_somebody_says_so(store: Store) -> None:
 
 
 def test_those_with_targets_are_known_by_their_latest_decision(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         record_decision(connection, ROW | {"app": "old"})
         record_decision(connection, ROW)
         take_targets(connection, "scratch", "a", (3, 1), until=10.0, now=1.0)
@@ -63,7 +63,7 @@ def test_those_with_targets_are_known_by_their_latest_decision(store: Store) -> 
 
 
 def test_all_that_a_job_has_is_freed_on_every_system(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         begin_job(connection, "a", until=10.0, now=1.0)
         take_targets(connection, "scratch", "a", (0, 1), until=10.0, now=1.0)
         take_targets(connection, "ions", "a", (2,), until=10.0, now=1.0)
@@ -76,14 +76,14 @@ def test_all_that_a_job_has_is_freed_on_every_system(store: Store) -> None:
     ("change", "told"), [({}, True), ({"outcome": "refused"}, False), ({"phase": "targets"}, False)]
 )
 def test_a_layout_is_told_if_it_was_put_on(store: Store, change: dict[str, str], told: bool) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         record_decision(connection, ROW | change)
         assert (applied_layout(connection, "a") is not None) == told
         assert applied_layout(connection, "b") is None
 
 
 def test_when_it_was_decided_is_known_of_jobs_that_run(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         record_decision(connection, ROW)
         assert last_decision_time(connection, "a", 1.0) is None
         begin_job(connection, "a", until=10.0, now=1.0)
@@ -102,7 +102,7 @@ def test_the_last_job_of_a_name_tells_its_application_unless_it_is_long_ago(stor
         ],
     )
     blank = dict.fromkeys(("nodes", "submit_time", "job_start_time", "job_end_time", "state"))
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_jobs(connection, [{"job_id": job, "job_name": "weekly", "user": "ann", **blank} for job in (5, 6)])
         assert find_app_of_job_name(connection, "weekly", "ann") == "new"
         assert find_app_of_job_name(connection, "weekly", "ben") is None

@@ -22,9 +22,9 @@ def test_runs_come_oldest_first_with_reads_and_writes_apart(tmp_path: Path) -> N
         run_row("nobody", start_time=7.0, request_rows=[wrote], **(shared | {"io_procs": 0})),
     ]  # fmt: skip
     with open_store(str(tmp_path / "history.db")) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, rows)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             runs = list_measured(connection)
             assert [run["start"] for run in list_measured(connection, filesystem="/lus")] == [20]
             assert not list_measured(connection, since=100).size

@@ -31,7 +31,7 @@ def old(tmp_path: Path) -> str:
 
 
 def told(store: Store) -> dict[str, Any]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return {
             "runs": list(list_runs(connection)),
             "osts": [read_run(connection, run)["osts"] for run in (1, 2)],
@@ -85,7 +85,7 @@ def test_the_next_ingest_learns_the_file_systems_from_logs_that_are_still_there(
     with open_store(old) as store:
         report = ingest(store, [path], workers=1)
         again = ingest(store, [path], workers=1)
-        with store.reading() as connection_now:
+        with store.open_reader() as connection_now:
             found = {mount: runs for mount, runs, _ in filesystem_sums(connection_now)}
     assert (report.read, again.known) == (1, 1)
     assert found == {"": 1, "/scratch1": 1}
@@ -95,12 +95,12 @@ def test_the_next_ingest_finds_problems_of_runs_from_logs_that_are_still_there(o
     path = wheel_log("sample-goodost.darshan")
     state = path.stat()
     with open_store(old) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             known = {"path": str(path), "size": state.st_size, "mtime_ns": -1}
             connection.execute(logs.update().where(logs.c.log_id == 2).values(known))
             assert not read_diagnoses(connection, [1, 2])
         ingest(store, [path], workers=1, examine=examine_records)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             numbers = [run["run_id"] for run in list_runs(connection)]
             assert len(read_diagnoses(connection, numbers)) == 1
 
@@ -108,7 +108,7 @@ def test_the_next_ingest_finds_problems_of_runs_from_logs_that_are_still_there(o
 def test_on_postgresql_as_well(postgresql: PostgreSQL) -> None:
     address = postgresql.new_database()
     make_version_2(address)
-    with open_store(address) as store, store.writing() as connection:
+    with open_store(address) as store, store.open_writer() as connection:
         assert [run["total_bytes"] for run in list_runs(connection)] == [1000 * MIB] * 3
         add_runs(connection, [a_run(3, count=3, filesystem="/scratch")])
         assert {mount: runs for mount, runs, _ in filesystem_sums(connection)} == {"": 2, "/scratch": 1}

@@ -31,7 +31,7 @@ RUNS = st.lists(
 
 def test_past_runs_are_the_newest_oldest_first(store: Store) -> None:
     fill(store, [a_run(i, count=1 + i) for i in (3, 1, 4, 0, 2)] + [a_run(9, "other")])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found = list_past_runs(connection, "vpic", limit=3)
         assert [run.count for run in found] == [3, 4, 5]
         assert [run.count for run in list_past_runs(connection, "vpic")] == [1, 2, 3, 4, 5]
@@ -39,13 +39,13 @@ def test_past_runs_are_the_newest_oldest_first(store: Store) -> None:
 
 def test_an_application_that_nobody_has_seen_has_no_past(store: Store) -> None:
     fill(store, [a_run(0)])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert list_past_runs(connection, "nobody") == []
 
 
 def test_past_runs_tell_what_is_not_known_and_what_is_partial(store: Store) -> None:
     fill(store, [a_run(0, count=None, partial_flag=True, common_size=4096, io_procs=3)])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         (run,) = list_past_runs(connection, "vpic")
     assert (run.count, run.size, run.partial) == (0, 0, True)
     assert (run.request_size, run.io_processes, run.processes, run.shared_bytes) == (4096, 3, 64, 1000 * MIB)
@@ -53,7 +53,7 @@ def test_past_runs_tell_what_is_not_known_and_what_is_partial(store: Store) -> N
 
 def test_peers_are_those_of_the_nearest_numbers_of_processes_on_both_sides(store: Store) -> None:
     fill(store, [a_run(i, "other", nprocs=n) for i, n in enumerate((2, 8, 8, 32, 128))])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert [(p.processes, p.runs) for p in list_peer_runs(connection, "vpic", 16)] == [(8, 2), (32, 1)]
         assert [p.processes for p in list_peer_runs(connection, "vpic", 8)] == [8]
         assert [p.processes for p in list_peer_runs(connection, "vpic", 1)] == [2]
@@ -92,7 +92,7 @@ def test_peers_agree_with_counting_by_hand(kinds: list[dict[str, Any]], nprocs: 
     rows = [a_run(i, **kind) for i, kind in enumerate(kinds)]
     with open_store("sqlite://") as store:
         fill(store, rows)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             found = list_peer_runs(connection, "own", nprocs)
     expected = naive_peers(rows, "own", nprocs)
     assert [(p.processes, p.count, p.size, p.shared_file, p.runs) for p in found] == [

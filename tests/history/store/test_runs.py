@@ -73,7 +73,7 @@ def stored_totals(connection: sa.Connection) -> dict[tuple[Any, ...], tuple[int,
 @given(steps=STEPS)
 def test_sums_are_exact_whatever_is_put_in_replaced_and_taken_out(steps: list[list[Any]]) -> None:
     kept: dict[str, dict[str, Any]] = {}
-    with open_store("sqlite://") as store, store.writing() as connection:
+    with open_store("sqlite://") as store, store.open_writer() as connection:
         for step in steps:
             if step and isinstance(step[0], str):
                 remove_runs(connection, step)
@@ -89,7 +89,7 @@ def test_sums_are_exact_whatever_is_put_in_replaced_and_taken_out(steps: list[li
 
 
 def test_a_run_keeps_its_number_when_it_is_replaced(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(connection, [run_row("a"), run_row("b")])
         add_runs(connection, [run_row("c"), run_row("a", total_bytes=5, module_rows=[module_row()])])
         found = connection.execute(sa.select(runs.c.run_key, runs.c.run_id, runs.c.total_bytes)).all()
@@ -103,7 +103,7 @@ def module_row() -> dict[str, Any]:
 
 
 def test_leases_end_by_release_by_time_and_by_asking_again(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         take_targets(connection, "fs", "a", [0, 1], until=10, now=0)
         take_targets(connection, "fs", "b", [1, 2], until=20, now=0)
         take_targets(connection, "other", "c", [0], until=20, now=0)
@@ -126,7 +126,7 @@ SACCT = """JobIDRaw|JobID|JobName|User|NNodes|Submit|Start|End|State
 def test_slurms_accounting_is_joined_by_job(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "jobs.txt"
     file.write_text(SACCT)
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         assert add_jobs(connection, read_sacct(file)) == 2
         file.write_text(SACCT.replace("vpic", "vpic2"))
         add_jobs(connection, read_sacct(file))

@@ -41,7 +41,7 @@ def test_layout_sums_agree_with_the_runs(store: Store) -> None:
         key = (row["stripe_count"] or 0, row["file_stripe_count"] or 0, row["stripe_size"] or 0, row["partial_flag"])
         for i, value in enumerate((1, row["total_bytes"], row["io_less_1k"])):
             expected[key][i] += value
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found = layout_sums(connection)
     assert {
         (s.stripe_count, s.file_stripe_count, s.stripe_size, s.partial_flag): [s.runs, s.total_bytes, s.io_less_1k]
@@ -53,7 +53,7 @@ def test_layout_sums_agree_with_the_runs(store: Store) -> None:
 def test_every_application_with_its_own_numbers_most_run_first(store: Store) -> None:
     rows = many()
     fill(store, rows)
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found = app_sums(connection)
         assert app_count(connection) == 3
     assert [a.runs for a in found] == sorted((a.runs for a in found), reverse=True)
@@ -74,7 +74,7 @@ def test_every_application_with_its_own_numbers_most_run_first(store: Store) -> 
 
 def test_an_application_of_partial_runs_only_has_no_performance(store: Store) -> None:
     fill(store, [a_run(0, partial_flag=True)])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         (app,) = app_sums(connection)
     assert (app.mean_perf, app.best_perf, app.best_layout, app.partial_runs) == (None, None, None, 1)
     assert app.last_start_time == START
@@ -84,6 +84,6 @@ def test_top_applications_by_runs_and_by_bytes_ties_by_name(store: Store) -> Non
     rows = [a_run(i, "often", total_bytes=10) for i in range(3)]
     rows += [a_run(9, "large", total_bytes=10**15), a_run(8, "also", total_bytes=5)]
     fill(store, rows)
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert top_apps(connection, "runs", 10) == [("often", 3, 30), ("also", 1, 5), ("large", 1, 10**15)]
         assert [name for name, *_ in top_apps(connection, "total_bytes", 2)] == ["large", "often"]

@@ -19,7 +19,7 @@ def run(key: str, job: int, start: float, end: float, read: int, written: int, u
 
 
 def fill(store: Store) -> None:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         add_runs(
             connection,
             [

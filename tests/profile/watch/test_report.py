@@ -21,9 +21,9 @@ HALF = START + PLAN.days * DAY / 2
 
 def watch(folder: Path, rows: Sequence[dict[str, Any]], since: float, until: float) -> WatchReport:
     with open_store(str(folder / "history.db")) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             add_runs(connection, rows)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             return watch_history(connection, since, until)
 
 
@@ -135,9 +135,9 @@ def test_on_postgresql_as_well(postgresql: PostgreSQL, tmp_path: Path) -> None:
     reports = []
     for address in (postgresql.new_database(), str(tmp_path / "history.db")):
         with open_store(address) as store:
-            with store.writing() as connection:
+            with store.open_writer() as connection:
                 add_runs(connection, rows)
-            with store.reading() as connection:
+            with store.open_reader() as connection:
                 reports.append(watch_history(connection, SOME, SOME + DAY))
     assert reports[0] == reports[1]
     assert [regression.first_bad_run for regression in reports[0].regressions.all] == [21]

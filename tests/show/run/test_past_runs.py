@@ -17,7 +17,7 @@ def history(tmp_path: Path) -> Iterator[Connection]:
     with open_store(str(tmp_path / "history.db")) as store:
         fill(store, [a_run(number) for number in range(60)])
         fill(store, [a_run(70, "other")])
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             yield connection
 
 

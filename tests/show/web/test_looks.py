@@ -30,7 +30,7 @@ def db(tmp_path: Path) -> str:
     with open_store(str(path)) as store:
         runs = [a_run(n, count=1 + n % 3, perf_by_slowest=(50.0 + 50 * (n % 3)) * MIB) for n in range(9)]
         fill(store, [*runs, a_run(20, "other", total_bytes=10**12)])
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             for time, count in ((1.0, 2), (2.0, 4)):
                 row = {"time": time, "app": "vpic", "nprocs": 64, "policy": "forebay", "phase": "known"}
                 layout = {"stripe_count": count, "stripe_size": MIB, "stripe_offset": 0}
@@ -61,7 +61,7 @@ def test_an_application_has_its_curve_and_the_last_advice(db: str) -> None:
     assert application(db, "other")["advice"] is None
     with open_store(db) as store:
         fill(store, [a_run(30 + n, filesystem=mount) for n, mount in enumerate(["/home", "/scratch"])])
-        with store.writing() as connection:  # a number of I/O nodes is not a layout
+        with store.open_writer() as connection:  # a number of I/O nodes is not a layout
             row = {
                 "time": 3.0,
                 "app": "vpic",

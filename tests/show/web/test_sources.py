@@ -96,7 +96,7 @@ def test_it_answers_what_the_service_would_and_nothing_of_later(world: PageWorld
 @pytest.fixture
 def database(world: PageWorld, tmp_path: Path) -> Path:
     path = tmp_path / "service.db"
-    with open_store(str(path)) as store, store.writing() as connection:
+    with open_store(str(path)) as store, store.open_writer() as connection:
         append_entries(connection, list(world.live.recent))
         add_log_lines(connection, [LogLine(f"{1:032x}", 1000.0, "a", "warning", "the disk is slow")])
     return path

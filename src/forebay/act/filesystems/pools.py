@@ -22,7 +22,7 @@ def read_pools(
     members = {name: files.pool_targets(name, folder) for name in configured}
     rates = {}
     if MEASURED in configured.values():
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             rates = target_rates(connection, filesystem, _LEAST_RUNS)
     pools = []
     for name, bandwidth in configured.items():

@@ -149,7 +149,7 @@ def _find_new(store: Store, logs: Iterable[Path], report: Report) -> Iterator[st
                 states[name] = state.st_size, state.st_mtime_ns
             except OSError as error:
                 report.add_failed(name, why(error))
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             same = find_unchanged(connection, states)
         report.known += len(same)
         yield from (str(some[name]) for name in states if name not in same)
@@ -157,7 +157,7 @@ def _find_new(store: Store, logs: Iterable[Path], report: Report) -> Iterator[st
 
 def _record(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
     readable = [log for log in batch if log.row is not None]
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         statuses = record_logs(connection, readable)
     for log in batch:
         if log.row is None:  # not recorded: a job may still be writing it, so the next ingest tries again
@@ -172,7 +172,7 @@ def _record(store: Store, batch: Sequence[ScannedLog], report: Report) -> None:
 def _combine_runs(store: Store) -> None:
     """Combine the runs of many logs."""
     while True:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             if not (keys := list_stale(connection, BATCH)):
                 return
             combine_runs(connection, keys, merge_processes)

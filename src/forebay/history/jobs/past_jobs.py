@@ -13,7 +13,7 @@ def jobs_of_history(url: str | None) -> Jobs:
     A job needs space for what it read or wrote, whichever is more; it stages in what it read, and out what it wrote.
     The history does not know wall times, so they equal the run times.
     """
-    with open_store(url, create=False) as store, store.reading() as connection:
+    with open_store(url, create=False) as store, store.open_reader() as connection:
         accounted = accounted_jobs(connection)
         file = store.where
     if not accounted:

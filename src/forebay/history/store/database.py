@@ -50,7 +50,7 @@ class Store(AbstractContextManager["Store"]):
         self.is_sqlite = engine.dialect.name == "sqlite"
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def open_reader(self) -> Iterator[Connection]:
         """Open a connection that sees one snapshot of the history."""
         with self._translated_errors(), self._engine.connect() as connection, connection.begin():
             if not self.is_sqlite:
@@ -58,7 +58,7 @@ class Store(AbstractContextManager["Store"]):
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def open_writer(self) -> Iterator[Connection]:
         """Open a connection as the only writer. It commits at the end, or rolls back after an error."""
         with (
             self._translated_errors(),
@@ -229,7 +229,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _migrate(store: Store, create: bool) -> None:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         version = _read_version(connection, store.where)
     if version == VERSION:
         return
@@ -237,7 +237,7 @@ def _migrate(store: Store, create: bool) -> None:
         raise BadInput(store.where, "contains no history yet; `forebay ingest PATH...` creates one")
     if store.is_sqlite:
         store.write_ahead()
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         version = _read_version(connection, store.where)  # another process may have migrated it meanwhile
         if version is None:
             metadata.create_all(connection)

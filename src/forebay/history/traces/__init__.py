@@ -54,7 +54,7 @@ def requests_of_history(url: str | None) -> Requests:
     from forebay.history.store import open_store  # SQLAlchemy is slow to import
     from forebay.history.store.jobs import job_volumes
 
-    with open_store(url, create=False) as store, store.reading() as connection:
+    with open_store(url, create=False) as store, store.open_reader() as connection:
         jobs = job_volumes(connection)
         for job in jobs:
             if max(job.read, job.written) > MOST_BYTES:

@@ -89,7 +89,7 @@ def _read(db: str, look: Callable[[Connection], Document]) -> Document:
     if not db:
         return {"none": _NONE}
     try:
-        with open_store(db, create=False) as store, store.reading() as connection:
+        with open_store(db, create=False) as store, store.open_reader() as connection:
             if has_runs(connection):
                 return look(connection)
             return {"none": f"The history is empty. Read Darshan logs into it: forebay ingest PATH --db {store.where}"}

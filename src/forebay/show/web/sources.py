@@ -185,10 +185,10 @@ def _open_journal(where: str) -> Iterator[Journal]:
     with open_store(where, create=False) as store:
 
         def logs(grant: str) -> list[LogLine]:
-            with store.reading() as connection:
+            with store.open_reader() as connection:
                 return list_log_lines(connection, grant)
 
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             entries = list(read_after(connection, 0))
             kept = list(checkpoints_before(connection, len(entries)))
         yield Journal(Path(store.where).name, entries, logs, kept)

@@ -124,7 +124,7 @@ def test_two_instances_over_one_postgresql_decide_one_at_a_time(postgresql: Post
         assert first.call("GET", "/v1/grants") == seen
         first.carry_out()
         assert sum(one["state"] == "ready" for one in first.call("GET", "/v1/grants")["grants"]) == 3
-    with open_store(db) as store, store.reading() as connection:
+    with open_store(db) as store, store.open_reader() as connection:
         control = fold(from_line(entry.line) for entry in read_after(connection, 0))
     assert sum(used_bytes(control).values()) == 90 * GB
 

@@ -115,7 +115,7 @@ def test_no_secret_is_in_the_store_the_log_or_an_error(service: Running, tmp_pat
     wrong = service.error("GET", "/v1/grants", token=f"{secret}x", status=401)
     assert secret not in wrong + service.log.getvalue()
     assert secret not in json.dumps(service.call("GET", "/v1/tokens"))
-    with open_store(str(tmp_path / "journal.db")) as store, store.reading() as connection:
+    with open_store(str(tmp_path / "journal.db")) as store, store.open_reader() as connection:
         assert all(secret not in str(token) for token in list_tokens(connection))
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 

@@ -46,7 +46,7 @@ def run(store: Store, work: Callable[[Writer], Awaitable[Any]], **more: Any) -> 
 
 
 def journal_of(store: Store) -> list[str]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return [entry.line for entry in read_after(connection, 0)]
 
 
@@ -255,7 +255,7 @@ def test_a_checkpoint_has_all_tables() -> None:
 
 def test_a_journal_that_is_cut_off_inside_a_line_is_told(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "journal.db")) as store:
-        with store.writing() as connection:
+        with store.open_writer() as connection:
             append_entries(connection, [Entry(1, 0.0, "", '{"v":1,"kind":"Swe')])
         with pytest.raises(BadInput, match="journal, number 1: is not valid JSON; the journal may be cut off here"):
             load(store)

@@ -246,7 +246,7 @@ def test_a_look_asks_the_store_for_nothing(tmp_path: Path, monkeypatch: pytest.M
             await writer.do(co.ChangePolicy(caller=co.SERVICE, policy="worst-fit"))
             with monkeypatch.context() as patch:
                 patch.setattr(store, "is_sqlite", False)  # as if others could write
-                patch.setattr(store, "reading", None)
+                patch.setattr(store, "open_reader", None)
                 last = (await writer.now(look=False)).last
                 with pytest.raises(Unavailable):
                     await writer.now()

@@ -296,7 +296,7 @@ def test_a_start_from_a_checkpoint_is_the_same_as_from_the_whole_journal(tmp_pat
         for number in range(20):
             service.ask(key=str(number))
         seen = service.call("GET", "/v1/grants")
-    with open_store(str(tmp_path / "journal.db")) as store, store.reading() as connection:
+    with open_store(str(tmp_path / "journal.db")) as store, store.open_reader() as connection:
         from forebay.act.control.service.live_state import load
 
         live = load(store)

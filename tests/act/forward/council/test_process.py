@@ -175,7 +175,7 @@ def test_jobs_go_into_the_history_and_are_acknowledged(tmp_path: Path) -> None:
             for parts in ([part], [part], [{"app": 5}]):
                 assert node.ask(Kind.JOB, words={"parts": parts}).status == 0
             assert (process.counts["jobs"], process.counts["jobs_refused"]) == (2, 1)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             assert [run["total_bytes"] for run in list_runs(connection)] == [100]
 
 

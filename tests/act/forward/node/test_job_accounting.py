@@ -143,7 +143,7 @@ def test_all_processes_of_a_job_are_one_run_whichever_nodes_they_used(tmp_path: 
         store_parts(store, [made_part("n0/1", "a", 1 << 20), made_part("n0/2", "b", 2 << 20)])
         store_parts(store, [made_part("n1/1", "c", 4 << 20)])
         store_parts(store, [made_part("n0/1", "a", 1 << 20)])  # told twice
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             (run,) = list_runs(connection)
             whole = read_run(connection, run["run_id"])["run"]
     assert (run["app"], run["job_id"], run["nprocs"], run["total_bytes"]) == ("app", 7, 4, 7 << 20)
@@ -157,7 +157,7 @@ def test_all_processes_of_a_job_are_one_run_whichever_nodes_they_used(tmp_path: 
 def test_other_jobs_are_other_runs(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "h.db")) as store:
         store_parts(store, [made_part("n/1", "a", 10, job=1), made_part("n/2", "a", 10, job=2, files=(5, 6))])
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             found = {run["job_id"]: run["total_bytes"] for run in list_runs(connection)}
     assert found == {1: 10, 2: 20}
 
@@ -173,5 +173,5 @@ def test_a_record_that_can_not_be_is_refused_whole(tmp_path: Path, key: str, val
         report["parts"][1][key] = value
         with pytest.raises(BadMessage, match=key):
             store_parts(store, unpack_as(JobReport, pack(report)).parts)
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             assert list(list_runs(connection)) == []

@@ -48,7 +48,7 @@ def test_all_that_a_job_had_is_free_and_what_it_did_is_known(store: Store, prete
     assert (found.freed, found.logs.read, found.troubles) == (had, 1, ())
     assert leases(store, "ions").keys() == leases(store, "scratch").keys() == {"13"}
     assert not (tmp_path / "told" / "12.env").exists()
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         assert connection.execute(sa.select(runs.c.job_id).where(runs.c.job_id == 12)).all() == [(12,)]
 
 

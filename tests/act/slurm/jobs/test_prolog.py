@@ -143,7 +143,7 @@ def test_a_prolog_that_is_interrupted_leaves_nothing_and_lets_the_other_nodes_go
 def test_a_job_that_is_started_again_after_its_end_is_decided_anew(store: Store, tmp_path: Path) -> None:
     rules = rules_of(tmp_path, more=IONS)
     before(store, rules)
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         assert forget_job(connection, "12") == 1
     before(store, rules, now=NOW + 60)
     assert [row["time"] for row in _decisions(store)] == [NOW, NOW + 60]
@@ -198,7 +198,7 @@ def test_an_application_is_known_by_what_is_said_its_command_its_name_or_the_las
     store: Store,
 ) -> None:
     fill(store, [a_run(1, "vpic.x", job_id=5, total_bytes=10), a_run(2, "tool", job_id=5, total_bytes=5)])
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         connection.execute(jobs.insert().values(job_id=5, job_name="weekly", user="ann"))
         unknown = Job(job="1", user="ann", uid=1, gid=1)
         assert find_application(connection, unknown) == "unknown"
@@ -217,7 +217,7 @@ def test_an_application_is_known_by_what_is_said_its_command_its_name_or_the_las
 
 def test_the_name_of_a_job_is_kept_for_the_next_of_that_name(store: Store, tmp_path: Path) -> None:
     before(store, rules_of(tmp_path), own_job("77", name="weekly", app=""))
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         row = connection.execute(sa.select(jobs)).mappings().one()
     assert (row["job_id"], row["job_name"], row["job_start_time"]) == (77, "weekly", NOW)
 
@@ -228,5 +228,5 @@ def test_a_name_that_a_shell_would_stumble_over_is_not_told(store: Store, tmp_pa
 
 
 def _decisions(store: Store) -> list[dict[str, Any]]:
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         return [dict(row) for row in connection.execute(sa.select(decisions)).mappings()]

@@ -33,7 +33,7 @@ def new(job: str, app: str = "vpic", nprocs: int = 64) -> JobRequest:
 
 
 def share(store: Store, targets: Targets, job: str, app: str = "vpic") -> tuple[int, ...]:
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         return allocate_targets(connection, targets, new(job, app))[0]
 
 
@@ -56,7 +56,7 @@ def test_a_job_that_asks_again_is_not_in_its_own_way(store: Store) -> None:
 
 def test_of_an_unknown_application_the_file_says_how_many(store: Store) -> None:
     assert share(store, rules(unknown=3), "a", "new") == (0, 1, 2)
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found = decide_share(connection, rules(2, unknown=3), new("b", "new"), 2, "ions")
     assert found.count == 2
     assert "no run of new shows how it scales" in found.because
@@ -70,7 +70,7 @@ def test_runs_that_tell_no_bandwidth_tell_no_number(store: Store) -> None:
 def test_newer_runs_on_another_file_system_do_not_hide_those_on_this_one(store: Store) -> None:
     here = [a_run(n, count=n, perf_by_slowest=n * 1e8, filesystem="/scratch") for n in (1, 2, 4)]
     fill(store, [*here, *(a_run(10 + n, filesystem="/home") for n in range(LATEST_RUNS))])
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         found = decide_share(connection, rules(), new("a"), 8, "lustre", "/scratch")
     assert found.count == 4
 
@@ -108,7 +108,7 @@ def test_every_policy_of_ones_own_choice_can_share_out(store: Store) -> None:
 
 def test_a_job_of_which_nothing_was_decided_is_only_in_the_way(store: Store) -> None:
     fill(store, [a_run(1, count=2)])
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         take_targets(connection, "ions", "by hand", (0, 1), until=NOW + 1, now=NOW)
     assert share(store, rules(), "a") == (2, 3)
 

@@ -129,7 +129,7 @@ class Writer:
 
     async def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up in the store."""
-        return await _or_unavailable(asyncio.to_thread(_call_within, self._store.reading, look))
+        return await _or_unavailable(asyncio.to_thread(_call_within, self._store.open_reader, look))
 
     async def read_entries(self, after: int, most: int) -> list[journal.Entry]:
         """The next entries of the journal after a number, at most `most`."""
@@ -138,7 +138,7 @@ class Writer:
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Change something in the store that is not in the journal."""
         async with self._pen:
-            return await _or_unavailable(self._in_thread(lambda: _call_within(self._store.writing, change)))
+            return await _or_unavailable(self._in_thread(lambda: _call_within(self._store.open_writer, change)))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -235,7 +235,7 @@ class _Transaction:
 
     def __init__(self, store: Store, last: int) -> None:
         with ExitStack() as stack:
-            self.connection = stack.enter_context(store.writing())
+            self.connection = stack.enter_context(store.open_writer())
             self.unseen = journal.read_unseen(self.connection, last)
             self._open = stack.pop_all()
 

@@ -92,7 +92,7 @@ class Live:
 
 def load(store: Store) -> Live:
     """Load the newest valid checkpoint, and apply all entries after it."""
-    with store.reading() as connection:
+    with store.open_reader() as connection:
         live = Live()
         for number, text in checkpoints_before(connection, last_number(connection)):
             try:

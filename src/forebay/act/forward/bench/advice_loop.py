@@ -83,7 +83,7 @@ def _wait_for_run(store: Store, app: str, number: int, moved: int) -> Past:
     """Wait until the history has the whole run: I/O nodes report a job when its last process has left."""
     end = time.monotonic() + _PATIENCE
     while True:
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             runs = list_past_runs(connection, app, 100_000)
         if len(runs) >= number and runs[-1].io_bytes >= moved:
             return runs[-1]

@@ -38,7 +38,7 @@ def store_parts(store: Store, new: Sequence[JobPart]) -> None:
     """Store what processes did. A part that is sent twice counts once, and all processes of a job form one run."""
     logs = [_log(part) for part in new]
     keys = sorted({log.run_key for log in logs if log.run_key is not None})
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         record_logs(connection, logs)
         combine_runs(connection, keys, _merge)
 

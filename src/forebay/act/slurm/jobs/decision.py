@@ -53,7 +53,7 @@ def prepare_job(
 ) -> Preparation:
     """Decide, and lease targets to the job up to `until`. A step that fails does not affect the others."""
     check_policies(settings)
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         app = find_application(connection, job)
         if job.number is not None:  # so that the runs in its logs can be found by its name
             row = {"job_id": job.number, "job_name": job.name or None, "user": job.user, "nodes": job.nodes}
@@ -97,10 +97,10 @@ def _prepare_targets(store: Store, settings: JobSettings, _job: Job, request: Jo
     if targets is None or targets.count is None:
         return {}, {}
     if settings.jobs.mode == "shadow":
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             share = decide_share(connection, targets, request, targets.count, targets.name)
         return {}, {"targets": f"{share.count} of {targets.count}", "targets_because": share.because}
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         chosen, because = allocate_targets(connection, targets, request)
     text = format_targets(chosen)
     return {"FOREBAY_TARGETS": text}, {"targets": text, "targets_because": because}
@@ -135,7 +135,7 @@ def _prepare_layout(store: Store, settings: JobSettings, job: Job, request: JobR
     system = lease_name(filesystem)
     mount = choose_filesystem(store, request.app, recorded_mount(filesystem), above).mount
     if targets is not None and targets.count is None:
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             share = decide_share(connection, targets, request, sum(t.usable for t in current), system, mount)
         files = replace(files, max_count=min(share.count, files.max_count))
     advice = advise(

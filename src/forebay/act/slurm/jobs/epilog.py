@@ -29,7 +29,7 @@ class Epilog:
 
 def run_epilog(store: Store, settings: JobSettings, job: Job, *, now: float) -> Epilog:
     """Release the targets first: the other steps may take a while."""
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         began = last_decision_time(connection, job.job, now)
         freed = forget_job(connection, job.job)
     environment_file(settings, job).unlink(missing_ok=True)

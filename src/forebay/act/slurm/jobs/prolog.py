@@ -115,7 +115,7 @@ def run_prolog(
 
     if settings.jobs.mode == "shadow":
         return decide(look_up(job))
-    with store.writing() as connection:
+    with store.open_writer() as connection:
         is_first = jobs.begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
     if is_first:
         full = look_up(job)
@@ -123,11 +123,11 @@ def run_prolog(
         try:
             preparation = decide(full)
         except BaseException:
-            with store.writing() as connection:
+            with store.open_writer() as connection:
                 jobs.forget_job(connection, job.job)
             raise
         finally:
-            with store.writing() as connection:
+            with store.open_writer() as connection:
                 jobs.mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
     else:
         preparation = _await_decision(store, settings, job, now, pause)
@@ -179,7 +179,7 @@ def _await_decision(
 ) -> Preparation:
     """Wait for the decision of the first node, until the prolog's time limit."""
     while True:
-        with store.reading() as connection:
+        with store.open_reader() as connection:
             if jobs.is_decided(connection, job.job, now):
                 environment = read_variables(connection, settings, job, now)
                 app = environment.get("FOREBAY_APP", "")
