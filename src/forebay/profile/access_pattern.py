@@ -109,15 +109,17 @@ def _fields(groups: Sequence[Sequence[RequestTotals]], one_process: bool) -> dic
         "shared": shared,
         **_order(groups),
         "mean_size": sum(p.request_bytes for p in sized) / sum(p.requests for p in sized) if sized else None,
-        "common_size": _commonest((p.common_size, p.requests) for p in parts),
+        "common_size": _commonest_size((p.common_size, p.requests) for p in parts),
         "calls": _name_share(collective, "collective", "independent", "none"),
         "collective": collective,
         "mean_call_size": sum(p.call_bytes for p in parts) / calls if calls else None,
-        "common_call_size": _commonest((p.common_call_size, p.collective_calls + p.independent_calls) for p in parts),
+        "common_call_size": _commonest_size(
+            (p.common_call_size, p.collective_calls + p.independent_calls) for p in parts
+        ),
     }
 
 
-def _commonest(sizes: Iterable[tuple[int, int]]) -> int | None:
+def _commonest_size(sizes: Iterable[tuple[int, int]]) -> int | None:
     """The most common size; of several, the largest."""
     counts: Counter[int] = Counter()
     for size, count in sizes:

@@ -36,7 +36,7 @@ class BlockVolumes(Volumes):
 
     def _create(self, record: Record) -> None:
         self._allocate_space(record)
-        self._run(*self.format.make_command(record.size, self._backing(record)))
+        self._run(*self.format.make_command(record.size, self._backing_path(record)))
         self._mount(record)
         path = self.path(record.name)
         status = os.statvfs(path)
@@ -76,7 +76,7 @@ class BlockVolumes(Volumes):
         if not path.exists():
             path.mkdir(mode=0)  # nobody can write to it while nothing is mounted there
             self.after(f"mkdir {path}")
-        self._run("mount", "-t", self.fs, "-o", ",".join((*_SAFE, *options)), self._backing(record), path)
+        self._run("mount", "-t", self.fs, "-o", ",".join((*_SAFE, *options)), self._backing_path(record), path)
 
     def _own_mount(self, record: Record) -> Mount | None:
         """Return the volume's mount, or None. Raise NotOurs if something else is mounted in its place."""
@@ -87,7 +87,7 @@ class BlockVolumes(Volumes):
 
     def _is_up(self, record: Record) -> bool:
         if not self.local:
-            return self._backing(record).exists()
+            return self._backing_path(record).exists()
         mount = mounted_at(self.path(record.name))
         return mount is not None and self._is_ours(mount, record)
 
@@ -95,14 +95,14 @@ class BlockVolumes(Volumes):
         volume, device = super()._describe(record), self._device_number(record)
         is_limited = volume.state == "whole" and record.ceiling is not None
         ceiling = read_limit(device) if is_limited and device else None
-        path = volume.path if self.local else self._backing(record)
+        path = volume.path if self.local else self._backing_path(record)
         return replace(volume, path=path, device=self._device(record), ceiling=ceiling)
 
     def _gross_size(self, size: int) -> int:
         return self.format.gross_size(size)
 
     @abstractmethod
-    def _backing(self, record: Record) -> Path:
+    def _backing_path(self, record: Record) -> Path:
         """Return the image or device that holds the file system."""
 
     @abstractmethod

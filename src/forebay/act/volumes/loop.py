@@ -69,10 +69,10 @@ class Loop(BlockVolumes):
             raise BadInput(str(self.root), f"{filesystem} cannot reserve space for an image; use another kind there")
 
     def _check_vacant(self, record: Record, *more: Path) -> None:
-        super()._check_vacant(record, self._backing(record), *more)
+        super()._check_vacant(record, self._backing_path(record), *more)
 
     def _allocate_space(self, record: Record) -> None:
-        image = self._backing(record)
+        image = self._backing_path(record)
         os.close(os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         self.after(f"create {image}")
         os.truncate(image, self._gross_size(record.size))
@@ -83,7 +83,7 @@ class Loop(BlockVolumes):
     def _reserve(self, record: Record, stopped: Callable[[], bool]) -> bool:
         """Reserve the image's space until `stopped` returns True; return whether all of it is reserved."""
         try:
-            with self._backing(record).open("r+b") as file:
+            with self._backing_path(record).open("r+b") as file:
                 size = os.fstat(file.fileno()).st_size
                 for start in range(0, size, self.piece):
                     if stopped():
@@ -135,7 +135,7 @@ class Loop(BlockVolumes):
     def _delete(self, record: Record) -> None:
         self._reservations.pop(record.name, None)
         self._unfinished_file(record).unlink(missing_ok=True)
-        image = self._backing(record)
+        image = self._backing_path(record)
         if image.exists():
             os.truncate(image, 0)  # a program that still uses the volume does not keep its space
             image.unlink()
@@ -150,12 +150,12 @@ class Loop(BlockVolumes):
         with suppress(CommandFailed):  # it only saves memory: without it, every page is cached twice
             self._run("losetup", "--direct-io=on", self._device(record))
 
-    def _backing(self, record: Record) -> Path:
+    def _backing_path(self, record: Record) -> Path:
         return self.home / f"{record.name}.image"
 
     def _is_ours(self, mount: Mount, record: Record) -> bool:
         backing = Path(f"/sys/dev/block/{mount.device}/loop/backing_file")
-        return backing.exists() and backing.read_text().strip() == str(self._backing(record).resolve())
+        return backing.exists() and backing.read_text().strip() == str(self._backing_path(record).resolve())
 
     def _device_number(self, record: Record) -> str:
         mount = mounted_at(self.path(record.name))
@@ -181,7 +181,7 @@ class Loop(BlockVolumes):
     def _image_bytes(self, record: Record) -> tuple[int, int]:
         """Return the image's reserved bytes, and those that are not reserved yet."""
         with suppress(FileNotFoundError):
-            status = self._backing(record).stat()
+            status = self._backing_path(record).stat()
             allocated = status.st_blocks * 512
             return allocated, max(0, status.st_size - allocated)
         return 0, 0

@@ -68,14 +68,14 @@ class Lvm(BlockVolumes):
 
     def _allocate_space(self, record: Record) -> None:
         """Activate the volume, which may be inactive since the node started. `write_mark` reserved its space."""
-        if not self._backing(record).exists():
+        if not self._backing_path(record).exists():
             self._run("lvchange", "--quiet", "--activate", "y", self._full_name(record))
 
     def _create(self, record: Record) -> None:
         self._allocate_space(record)
         if not self.local:
             size = self._gross_size(record.size)
-            self._run("blkdiscard", "--zeroout", self._backing(record), seconds=size / _SLOWEST)
+            self._run("blkdiscard", "--zeroout", self._backing_path(record), seconds=size / _SLOWEST)
         super()._create(record)
 
     def _delete(self, record: Record) -> None:
@@ -85,7 +85,7 @@ class Lvm(BlockVolumes):
         self._allocate_space(record)
         super()._bring_up(record)
 
-    def _backing(self, record: Record) -> Path:
+    def _backing_path(self, record: Record) -> Path:
         return Path("/dev", self.group, _lv_name(record))
 
     def _is_ours(self, mount: Mount, record: Record) -> bool:
@@ -98,7 +98,7 @@ class Lvm(BlockVolumes):
         return f"{os.major(number)}:{os.minor(number)}"
 
     def _device(self, record: Record) -> str:
-        backing = self._backing(record)
+        backing = self._backing_path(record)
         return str(backing) if backing.exists() else ""
 
     def _free_bytes(self) -> int:

@@ -117,14 +117,14 @@ class Nvmet(Lvm):
 
     def _bring_up(self, record: Record) -> None:
         super()._bring_up(record)
-        self._target.add_device(record.name, self._backing(record))
+        self._target.add_device(record.name, self._backing_path(record))
 
     def _take_down(self, record: Record) -> None:
         self._target.remove_device(record.name)
         super()._take_down(record)
 
     def _is_up(self, record: Record) -> bool:
-        return super()._is_up(record) and self._target.has_device(record.name, self._backing(record))
+        return super()._is_up(record) and self._target.has_device(record.name, self._backing_path(record))
 
     @property
     def _target(self) -> NvmeTarget:

@@ -96,7 +96,7 @@ class Layouts:
         self._first, self._components, self._osts = array("q", [0]), array("q"), array("q")
         for layout in layouts:
             files.append(layout.file)
-            widest.extend((*_widest(layout), self._pool(layout.pool)))
+            widest.extend((*_widest_component(layout), self._pool(layout.pool)))
             at = len(self._osts)
             for size, begin, end, stripes in layout.components:
                 self._components.extend((size, begin, end, at, stripes))
@@ -236,7 +236,7 @@ class OstUsage:
         return size, count, first, self._layouts.pools[pool], self._systems[system]
 
 
-def _widest(layout: FileLayout) -> tuple[int, int, int]:
+def _widest_component(layout: FileLayout) -> tuple[int, int, int]:
     """Size, count and first OST of the component with most OSTs; of equals, the last."""
     best, at = (0, 0, -1), 0
     for size, _, _, stripes in layout.components:

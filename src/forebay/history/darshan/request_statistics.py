@@ -147,7 +147,7 @@ class RequestStatistics:
         """The most common request size in the module that moved most bytes; 0 if unknown."""
         known = [name for name in counted if self._sizes[name]]
         most = max(known, key=lambda name: sum(tally.moved for tally in self._tallies[name]), default="")
-        return _commonest(self._sizes[most]) if most else 0
+        return _commonest_size(self._sizes[most]) if most else 0
 
     def shared_bytes(self, sums: Mapping[str, Sums], counted: list[str]) -> list[int]:
         """The bytes moved to or from shared files, without standard output and the like."""
@@ -185,12 +185,12 @@ class RequestStatistics:
             "file_sizes": format_sizes(self._file_sizes[i].classes(self._find_shared_calls())),
             "requests": tally.requests,
             "request_bytes": tally.moved,
-            "common_size": _commonest(tally.sizes, tally.smallest),
+            "common_size": _commonest_size(tally.sizes, tally.smallest),
             **dict(zip(ORDERS, order, strict=True)),
             "collective_calls": count_calls("COLL", "SPLIT"),
             "independent_calls": count_calls("INDEP", "NB"),
             "call_bytes": calls.moved,
-            "common_call_size": _commonest(calls.sizes, calls.smallest),
+            "common_call_size": _commonest_size(calls.sizes, calls.smallest),
         }
 
     def _file_size(self, i: int) -> int | None:
@@ -256,14 +256,14 @@ def count_sizes(sizes: Counter[int], size: Ints, count: Ints) -> None:
         sizes.update(dict(kept))
 
 
-def _commonest(sizes: Counter[int], smallest: int = 0) -> int:
+def _commonest_size(sizes: Counter[int], smallest: int = 0) -> int:
     """The most common size; 0 if the `smallest` requests, whose sizes are unknown, are more.
 
     Darshan does not record size 0, which can be the most common one if a program reads to the end of files.
 
-    >>> _commonest(Counter({5376: 10})), _commonest(Counter({5376: 10, 8: 95}), smallest=100)
+    >>> _commonest_size(Counter({5376: 10})), _commonest_size(Counter({5376: 10, 8: 95}), smallest=100)
     (5376, 8)
-    >>> _commonest(Counter({5376: 10, 8: 5}), smallest=100)
+    >>> _commonest_size(Counter({5376: 10, 8: 5}), smallest=100)
     0
     """
     size = max(sizes, key=lambda size: (sizes[size], size), default=0)

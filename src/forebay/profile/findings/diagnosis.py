@@ -62,7 +62,7 @@ def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) 
         processes=job.nprocs,
         run_time=job.run_time,
         total_bytes=evidence.bytes_moved,
-        io_seconds=evidence.measured,
+        io_seconds=evidence.measured_seconds,
         matters=evidence.matters,
         used_files=bool(evidence.posix.size),
         findings=findings,
@@ -92,7 +92,7 @@ def summarize_findings(records: FileRecords) -> Row:
     evidence, calibration = _weigh(records, _read_calibrations_once())
     return {
         "file_bytes": evidence.bytes_moved,
-        "io_seconds": evidence.measured,
+        "io_seconds": evidence.measured_seconds,
         "busiest_seconds": evidence.busiest_seconds,
         "calibration": json.dumps({n: getattr(calibration, n) for n in _KEPT}) if calibration else None,
         "findings": [_pack(finding) for finding in find_problems(evidence)],

@@ -65,7 +65,7 @@ class Evidence:
         return uses if used.all() else uses[used]
 
     @cached_property
-    def shared(self) -> Bools:
+    def is_shared(self) -> Bools:
         """Which records of `posix` are of files that several processes use."""
         if self.nprocs == 1:
             return np.zeros(self.posix.size, dtype=bool)
@@ -77,7 +77,7 @@ class Evidence:
     @cached_property
     def data_seconds(self) -> Singles:
         """The model's seconds for the reads and the writes of each record of `posix`."""
-        return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.shared[at], self.fs))
+        return self.compute_by_blocks(lambda at: data_time(self.posix[at], self.is_shared[at], self.fs))
 
     @cached_property
     def ideal_seconds(self) -> Singles:
@@ -121,7 +121,7 @@ class Evidence:
         return bool(calls["collective"].sum() > calls["independent"].sum())
 
     @cached_property
-    def measured(self) -> float:
+    def measured_seconds(self) -> float:
         """Darshan's seconds of all processes for all I/O."""
         uses = (self.records.posix, self.records.stdio)
         return float(sum(u["seconds"].sum() + u["meta_seconds"].sum() for u in uses))
@@ -158,13 +158,13 @@ class Evidence:
         only its slowest process."""
         seconds = self.seconds_by_process
         busiest = int(seconds.argmax())
-        return busiest, min(float(seconds[busiest]), self.measured)
+        return busiest, min(float(seconds[busiest]), self.measured_seconds)
 
     @cached_property
     def busiest_seconds(self) -> float:
         """Darshan's seconds of I/O of the process with most, which the run waits for; the model's, if the log has no
         times."""
-        return self.slowest_process[1] if self.measured > 0 else self.seconds / self.nprocs
+        return self.slowest_process[1] if self.measured_seconds > 0 else self.seconds / self.nprocs
 
     @property
     def matters(self) -> bool:
@@ -240,20 +240,24 @@ class Evidence:
     def _turns(self) -> Singles:
         """How many turns the small writes of each record take."""
         return self.compute_by_blocks(
-            lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[1][:, 1] / self.fs.neighbours,
+            lambda at: (
+                count_waits(self.posix[at], self.is_shared[at][:, None], self.fs.rpc)[1][:, 1] / self.fs.neighbours
+            ),
             (),
         )
 
     @cached_property
     def _trips(self) -> Singles:
         """How many reads and writes of each record reach a server."""
-        return self.compute_by_blocks(lambda at: count_waits(self.posix[at], self.shared[at][:, None], self.fs.rpc)[0])
+        return self.compute_by_blocks(
+            lambda at: count_waits(self.posix[at], self.is_shared[at][:, None], self.fs.rpc)[0]
+        )
 
     def find_lock_limit(self, undone: Bools | None = None, count: int | None = None) -> float:
         """Seconds for the turns that processes take in the stripes of the busiest file, if these records have large
         requests in order, or if files have `count` stripes. While one process has a stripe, others wait for it, and
         the stripes of a file are used at the same time. A large request takes a turn in each stripe that it spans."""
-        used, chosen = self.targets, self.shared & (self.posix["bytes"][:, 1] > 0)
+        used, chosen = self.targets, self.is_shared & (self.posix["bytes"][:, 1] > 0)
         if used is None or not chosen.any() or self.nprocs == 1:
             return 0.0
         uses = self.posix[chosen]
@@ -278,19 +282,19 @@ class Evidence:
 
     def measure_share(self, uses: Bools | Floats) -> float | None:
         """The part of the measured I/O seconds that these records of `posix` took (or these parts of each)."""
-        if self.measured <= 0:
+        if self.measured_seconds <= 0:
             return None
-        return float((uses * self.posix["seconds"].sum(axis=1)).sum() / self.measured)
+        return float((uses * self.posix["seconds"].sum(axis=1)).sum() / self.measured_seconds)
 
     def count_files(self, chosen: Bools) -> int:
         """How many files these records of `posix` are about. Of a file that one process uses, there is one record."""
         ids: Files = self.posix["id"]
-        return int((chosen & ~self.shared).sum()) + np.unique(ids[chosen & self.shared]).size
+        return int((chosen & ~self.is_shared).sum()) + np.unique(ids[chosen & self.is_shared]).size
 
     def name_files(self, weights: Singles | Floats | Ints, kind: Uses | None = None) -> tuple[str, ...]:
         """The names of the files with the largest weights."""
         uses = self.posix if kind is None else kind
-        several = self.shared if kind is None else np.ones(uses.size, dtype=bool)
+        several = self.is_shared if kind is None else np.ones(uses.size, dtype=bool)
         numbers: Files = uses["id"]
         ids, of = np.unique(numbers[several], return_inverse=True)
         sums = list(zip(np.bincount(of.ravel(), weights=weights[several], minlength=ids.size), ids, strict=True))

@@ -49,7 +49,9 @@ def find_metadata_bound(evidence: Evidence) -> Iterator[Finding]:
         if many
         else "Darshan measured more time in opening and closing files and looking them up than in moving data",
         remedy=_advise_on_metadata(evidence, many),
-        share=(meta + _time_in_small_files(uses) * many) / evidence.measured if evidence.measured > 0 else None,
+        share=(meta + _time_in_small_files(uses) * many) / evidence.measured_seconds
+        if evidence.measured_seconds > 0
+        else None,
         predicted_gain=gain if many else MOST_GAIN,
         confidence="modelled" if many else "measured",
         numbers={"opens": int(uses["opens"].sum()), "stats": int(uses["stats"].sum()), "file_count": files},
@@ -94,4 +96,4 @@ def _measured_metadata(evidence: Evidence) -> float:
     seconds = float(records["meta_seconds"][syncs == 0].sum())
     each = seconds / evidence.nprocs
     noticed = each >= max(NOTICEABLE * evidence.records.job.run_time, LEAST_SECONDS)
-    return seconds if seconds > MOSTLY * evidence.measured and noticed else 0.0
+    return seconds if seconds > MOSTLY * evidence.measured_seconds and noticed else 0.0

@@ -29,8 +29,8 @@ def find_uneven_processes(evidence: Evidence) -> Iterator[Finding]:
         return  # with collective calls, a few processes move the data of all
     count = _count_level_osts(evidence, alone)
     gain = _predict_level(evidence, alone, count)
-    if evidence.measured > 0:
-        seconds, usual = float(evidence.seconds_by_process[busy]), evidence.measured / evidence.nprocs
+    if evidence.measured_seconds > 0:
+        seconds, usual = float(evidence.seconds_by_process[busy]), evidence.measured_seconds / evidence.nprocs
         if seconds - usual < NOTICEABLE * evidence.records.job.run_time:
             return  # it has more bytes, but they took no longer
         gain = min(gain, seconds / max(usual, 1e-9))
@@ -53,7 +53,7 @@ def _count_level_osts(evidence: Evidence, alone: bool) -> int | None:
     used = evidence.targets
     if used is None:
         return None
-    return min(max(used.known, int(used.osts.size)), evidence.nprocs) if alone else int(used.osts.size)
+    return min(max(used.known_osts, int(used.osts.size)), evidence.nprocs) if alone else int(used.osts.size)
 
 
 def _predict_level(evidence: Evidence, alone: bool, count: int | None) -> float:
@@ -67,7 +67,7 @@ def _predict_level(evidence: Evidence, alone: bool, count: int | None) -> float:
 def _find_straggler(evidence: Evidence) -> Iterator[Finding]:
     """A process that moves no more than others, but takes much longer."""
     process, seconds = evidence.slowest_process
-    others = (evidence.measured - seconds) / max(evidence.nprocs - 1, 1)
+    others = (evidence.measured_seconds - seconds) / max(evidence.nprocs - 1, 1)
     wait = max(_LEAST_WAIT * evidence.records.job.run_time, LEAST_SECONDS)
     late = seconds >= _LEAST_LATENESS * others and seconds - others >= wait
     if not late or evidence.calls_collectively or any(find_slow_targets(evidence)):
@@ -79,7 +79,7 @@ def _find_straggler(evidence: Evidence) -> Iterator[Finding]:
         because="the run waits for its slowest process",
         remedy="Compare with other runs of the program (forebay diagnose APP): always the same process does more or "
         "smaller calls than the others; another one each time is a slow node or a busy server.",
-        share=seconds / evidence.measured,
+        share=seconds / evidence.measured_seconds,
         predicted_gain=min(seconds / max(others, 1e-9), MOST_GAIN),
         confidence="measured",
         numbers={"process": process, "seconds": seconds, "others_seconds": others},
@@ -113,6 +113,6 @@ def _find_busiest(evidence: Evidence) -> tuple[int, float]:
 
 def _share_of(evidence: Evidence, process: int) -> float | None:
     """The part of the I/O seconds of all processes that this one has; None if merged records hide it."""
-    if evidence.measured <= 0 or (evidence.posix["rank"] < 0).any():
+    if evidence.measured_seconds <= 0 or (evidence.posix["rank"] < 0).any():
         return None
-    return min(float(evidence.seconds_by_process[process]) / evidence.measured, 1.0)
+    return min(float(evidence.seconds_by_process[process]) / evidence.measured_seconds, 1.0)

@@ -73,7 +73,7 @@ def find_small_requests(evidence: Evidence) -> Iterator[Finding]:
     alone = _find_lone_requests(evidence)
     is_small = (uses["small"] > MOSTLY * requests) & ((requests > 1) | alone)
     for shared in (False, True):
-        chosen = is_small & (evidence.shared == shared)[:, None]
+        chosen = is_small & (evidence.is_shared == shared)[:, None]
         saved = (evidence.data_seconds - evidence.ideal_seconds) * chosen
         saved += (chosen & alone) * (np.array(evidence.fs.call) + evidence.fs.latency)
         gain = evidence.predict_gain(float(saved.sum()), chosen)
@@ -114,7 +114,7 @@ def _is_synced(uses: Uses, chosen: Bools) -> bool:
 def _find_lone_requests(evidence: Evidence) -> Bools:
     """Which records have one read or write, in files of single processes that are many: the data of all could be moved
     together. In a few files, one small request is no problem."""
-    alone: Bools = (evidence.posix["requests"] == 1) & ~evidence.shared[:, None]
+    alone: Bools = (evidence.posix["requests"] == 1) & ~evidence.is_shared[:, None]
     alone &= alone.sum(axis=0) >= LEAST_CALLS * evidence.nprocs
     return alone
 
@@ -150,7 +150,7 @@ def find_misaligned(evidence: Evidence) -> Iterator[Finding]:
 
 def _find_misaligned_seconds(evidence: Evidence, block: slice) -> Floats:
     """What each record of a part of `posix` would save if its requests began at blocks."""
-    uses, shared = evidence.posix[block], evidence.shared[block]
+    uses, shared = evidence.posix[block], evidence.is_shared[block]
     requests: Ints = uses["requests"].sum(axis=1)
     alignment: Counts = uses["alignment"]
     common_size: Ints = uses["common_size"]
@@ -206,7 +206,7 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     """Processes that take turns in a file, piece by piece, with calls that each makes on its own. Collective calls
     would put the pieces of all together; they can't do so with blocks of one process, or with places that are
     random."""
-    if not evidence.shared.any():
+    if not evidence.is_shared.any():
         return
     calls, uses = evidence.records.calls, evidence.posix
     independent: Ints = calls["independent"].sum(axis=1)
@@ -215,7 +215,7 @@ def find_no_collective(evidence: Evidence) -> Iterator[Finding]:
     used: Files = uses["id"]
     alone = np.isin(used, called[(independent > 1) & (independent > collective)]) | ~np.isin(used, called)
     turns = count_strided(uses, evidence.nprocs) > MOSTLY * uses["requests"]
-    turns &= (alone & evidence.shared)[:, None]
+    turns &= (alone & evidence.is_shared)[:, None]
     chosen: Bools = np.asarray(turns.any(axis=1))
     if not chosen.any():
         return
@@ -255,7 +255,7 @@ def _may_repeat_reads(uses: Uses, shared: Bools) -> Bools:
 
 
 def find_repeated_reads(evidence: Evidence) -> Iterator[Finding]:
-    candidates = _may_repeat_reads(evidence.posix, evidence.shared)
+    candidates = _may_repeat_reads(evidence.posix, evidence.is_shared)
     uses = evidence.posix[candidates]
     file: Files = uses["id"]
     ids, of = np.unique(file, return_inverse=True)
@@ -335,7 +335,7 @@ def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
         f"{100 * moved / max(evidence.bytes_moved, 1):.0f} % of all bytes",
         because="a stream moves 4 KiB at a time through a buffer of its own, and processes can't share it",
         remedy="Use read and write, MPI-IO or HDF5 for data; keep streams for text. setvbuf with 4 MiB helps at once.",
-        share=seconds / evidence.measured if evidence.measured > 0 else None,
+        share=seconds / evidence.measured_seconds if evidence.measured_seconds > 0 else None,
         predicted_gain=gain,
         relief=Relief(saved=saved),
         numbers={"bytes": moved},

@@ -20,10 +20,10 @@ def find_crowded_targets(evidence: Evidence) -> Iterator[Finding]:
     if used is None:
         return
     processes = evidence.nprocs
-    possible = max(used.known, int(used.osts.size))
+    possible = max(used.known_osts, int(used.osts.size))
     count = min(possible, processes)
     files: Files = evidence.posix["id"]
-    shared = np.isin(used.file_ids, np.unique(files[evidence.shared]))
+    shared = np.isin(used.file_ids, np.unique(files[evidence.is_shared]))
     largest = int(np.argmax(used.file_bytes))
     in_shared = float(used.file_bytes[shared].sum())
     numbers: dict[str, float | int | str] = {"osts_used": int(used.osts.size), "osts_known": possible}

@@ -24,7 +24,7 @@ class Targets:
     file_bytes: Floats
 
     @property
-    def known(self) -> int:
+    def known_osts(self) -> int:
         """At least this many OSTs exist."""
         return int(self.osts.max()) + 1
 

@@ -137,11 +137,11 @@ def _describe(
         lost_seconds=seconds * (1 - 1 / rise.ratio),
         chance=chance,
         is_new=earlier is None or earlier.p_value > limit,
-        layout_before=_commonest(read_layouts(before["run_id"][-_READ:].tolist())),
-        layout_after=_commonest(read_layouts(after["run_id"][-_READ:].tolist())),
+        layout_before=_commonest_layout(read_layouts(before["run_id"][-_READ:].tolist())),
+        layout_after=_commonest_layout(read_layouts(after["run_id"][-_READ:].tolist())),
         slow_osts=tuple(sorted(set().union(*used))) if is_explained else (),
     )
 
 
-def _commonest(layouts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _commonest_layout(layouts: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return Counter(layouts).most_common(1)[0][0] if layouts else (0, 0)

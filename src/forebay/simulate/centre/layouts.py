@@ -59,7 +59,7 @@ def record(
     most = targets or centre.targets
     if volume / files <= laid.head:  # every file fits into its head
         laid = Laid(count=1, size=laid.size)
-    machine = centre.reading if reads else centre.writing
+    machine = centre.read_machine if reads else centre.write_machine
     seconds, floor = _costs_of(machine, style.program, processes, laid, most)
     layout = np.zeros((), dtype=LAYOUT)
     layout["files"], layout["count"], layout["head"] = files, min(laid.count, most), laid.head
@@ -70,7 +70,7 @@ def record(
 def on_flash(centre: Centre, style: Style, nodes: int, parts: int) -> tuple[float, float]:
     """Return `seconds` and `floor` of LAYOUT for files over `parts` flash targets, with the by_hand stripe size."""
     laid = Laid(count=parts, size=int(centre.layout.by_hand.size))
-    return _costs_of(centre.buffering, style.program, nodes * centre.compute.processes, laid, parts)
+    return _costs_of(centre.buffer_machine, style.program, nodes * centre.compute.processes, laid, parts)
 
 
 def alone(layout: Array, volume: float, targets: Array) -> Array:

@@ -107,7 +107,7 @@ class Centre(Table):
         return self.capacity.osts // self.capacity.pools
 
     @cached_property
-    def writing(self) -> Machine:
+    def write_machine(self) -> Machine:
         """The disks as a file system for writing."""
         return Machine(
             name=self.name[:16],
@@ -121,15 +121,15 @@ class Centre(Table):
         )
 
     @cached_property
-    def reading(self) -> Machine:
+    def read_machine(self) -> Machine:
         """The disks as a file system for reading, without locks."""
         bandwidth = _without_requests(self.capacity.read / self.capacity.osts)
-        return replace(self.writing, target_bandwidth=bandwidth, lock_seconds=0.0)
+        return replace(self.write_machine, target_bandwidth=bandwidth, lock_seconds=0.0)
 
     @cached_property
-    def buffering(self) -> Machine:
+    def buffer_machine(self) -> Machine:
         """The flash as a file system for writing."""
-        return replace(self.writing, target_bandwidth=_without_requests(self.flash.bandwidth / self.flash.osts))
+        return replace(self.write_machine, target_bandwidth=_without_requests(self.flash.bandwidth / self.flash.osts))
 
     @cached_property
     def platform(self) -> Platform:

@@ -93,7 +93,7 @@ class StorageResults:
         return select(self.rows[self.rows["disk"] >= 0], **wanted)
 
     @cached_property
-    def _mixed(self) -> list[str]:
+    def _mixed_platforms(self) -> list[str]:
         disks = self.disks()
         platforms, kinds = np.unique(np.unique(disks[["platform", "kind"]])["platform"], return_counts=True)
         several = set(platforms[kinds > 1].tolist())
@@ -102,7 +102,7 @@ class StorageResults:
     @property
     def mixed_platform(self) -> str | None:
         """The platform with disks of several kinds."""
-        return self._mixed[0] if self._mixed else None
+        return self._mixed_platforms[0] if self._mixed_platforms else None
 
     @cached_property
     def alike(self) -> Rows:
@@ -115,9 +115,9 @@ class StorageResults:
         return self._keep_alike(select(self.runs, policy=OPTIMAL))
 
     def _keep_alike(self, table: Rows) -> Rows:
-        if np.isin(self.rows["platform"], self._mixed).all():
+        if np.isin(self.rows["platform"], self._mixed_platforms).all():
             return table
-        return table[~np.isin(table["platform"], self._mixed)]
+        return table[~np.isin(table["platform"], self._mixed_platforms)]
 
     @cached_property
     def splits(self) -> list[int]:

@@ -73,7 +73,7 @@ def test_slurm_is_asked_once_for_all_changes_and_they_are_in_the_book_first(site
         "update JobId=1 StartTime=now+300",
     ]
     book = read_book(site.folder / "plan" / "changes.json")
-    assert {number: (change.raised, change.kept > 0) for number, change in book.items()} == {
+    assert {number: (change.raised_by, change.kept > 0) for number, change in book.items()} == {
         "3": (4, False), "2": (2, True), "1": (0, True),
     }  # fmt: skip
     assert (service.counts.updates, service.counts.kept, service.counts.raised) == (3, 2, 2)

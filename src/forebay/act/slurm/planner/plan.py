@@ -84,7 +84,7 @@ class Plan:
     ended: tuple[RunningJob, ...] = ()
 
     @property
-    def waiting(self) -> Iterator[SlurmJob]:
+    def waiting_jobs(self) -> Iterator[SlurmJob]:
         return chain((each.job for each in (*self.planned, *self.others)), self.deep)
 
 

@@ -159,5 +159,5 @@ def _describe_planned(planned: PlannedJob, now: float, book: Book) -> dict[str, 
         "walltime": job.limit, "waited": max(now - job.submit, 0.0), "holds": planned.holds,
         "start": planned.start if math.isfinite(planned.start) else None,
         "because": planned.because.value, "sentence": planned.sentence, "overdue": planned.is_overdue,
-        "raised": change.raised if change else 0, "kept_until": change.kept if change and change.kept else None,
+        "raised": change.raised_by if change else 0, "kept_until": change.kept if change and change.kept else None,
     }  # fmt: skip

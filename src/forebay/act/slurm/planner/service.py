@@ -139,7 +139,7 @@ class PlannerService:
         write_plan(self.plan_file, plan, book, self._about)
         self._record.write(plan, self._states, self._about)
         self.counts.kept = sum(change.kept > 0 for change in book.values())
-        self.counts.raised = sum(change.raised > 0 for change in book.values())
+        self.counts.raised = sum(change.raised_by > 0 for change in book.values())
 
     def _carry_out(self, book: Book, commands: list[str]) -> None:
         if book != self._book:

@@ -37,7 +37,7 @@ class Change:
     kept: float = 0.0
 
     @property
-    def raised(self) -> int:
+    def raised_by(self) -> int:
         return self.own_nice - self.nice
 
 
@@ -47,7 +47,7 @@ Book = Mapping[str, Change]
 
 def steer(plan: Plan, book: Book, settings: Steering) -> tuple[dict[str, Change], list[str]]:
     """Return the book after the plan, and the commands for scontrol."""
-    known = refresh_book(plan.waiting, plan.at, book)
+    known = refresh_book(plan.waiting_jobs, plan.at, book)
     nices = order_priorities(plan.planned, known)
     keep = choose_kept(plan, settings)
     after: dict[str, Change] = {}
@@ -57,7 +57,7 @@ def steer(plan: Plan, book: Book, settings: Steering) -> tuple[dict[str, Change]
         before = known.get(number, Change(number=number, own_nice=planned.job.nice, nice=planned.job.nice))
         nice, kept = nices[number], _renew(before.kept, plan.at, settings.lease, number in keep)
         change = replace(before, nice=nice, kept=kept)
-        if change.raised or change.kept:
+        if change.raised_by or change.kept:
             after[number] = change
         if command := format_command(before, change, planned.job.nice, settings.lease):
             commands.append(command)
@@ -84,7 +84,7 @@ def refresh_book(waiting: Iterable[SlurmJob], at: float, book: Book) -> dict[str
             change = replace(change, own_nice=own_nice, nice=job.nice)
         if change.kept and (job.eligible <= at or not is_own_begin(job, change.kept)):
             change = replace(change, kept=0.0)
-        if change.raised or change.kept:
+        if change.raised_by or change.kept:
             known[change.number] = change
     return known
 
@@ -174,7 +174,7 @@ def undo(book: Book) -> list[str]:
     """Return the commands that give all jobs back what they had."""
     commands = []
     for change in book.values():
-        parts = ([f"Nice={change.own_nice}"] if change.raised else []) + (["StartTime=now"] if change.kept else [])
+        parts = ([f"Nice={change.own_nice}"] if change.raised_by else []) + (["StartTime=now"] if change.kept else [])
         commands.append(f"update JobId={change.number} {' '.join(parts)}")
     return commands
 
