@@ -105,8 +105,7 @@ def shares(results: StorageResults) -> Figure:
 
 
 def _draw_shares(axes: Axes, runs: Rows, bounds: Rows, looks: Mapping[str, Look], marks: Mapping[str, str]) -> None:
-    share: Floats = runs["allocated_share"]
-    percent = 100 * np.nan_to_num(share)
+    percent: Floats = 100 * np.nan_to_num(runs["allocated_share"])
     # Runs whose shares differ only by rounding are shown policy by policy.
     order = np.lexsort((runs["platform"], runs["tries"], runs["policy"], percent.round(1)))
     runs, percent = runs[order], percent[order]
@@ -182,9 +181,8 @@ def _draw_capacities(modes: Sequence[str], columns: Sequence[int], draw: Draw, *
 
 def slowdowns(results: StorageResults) -> Figure:
     """Draw the mean slowdown of jobs by platform and policy, a panel for each splitting."""
-    every = results.runs
-    slowdown: Floats = every["mean_slowdown"]
-    every = every[np.isfinite(slowdown) & ~match_rows(every, policy=study.OPTIMAL)]
+    policies = results.runs[~match_rows(results.runs, policy=study.OPTIMAL)]
+    every = policies[np.isfinite(policies["mean_slowdown"])]
     looks = _looks(results)
     platforms = distinct_values(every, "platform")[:_MOST_PLATFORMS]
     kinds = [(m, s) for m in results.modes for s in sorted(distinct_values(select(every, mode=m), "split"))]
