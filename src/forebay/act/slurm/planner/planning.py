@@ -109,17 +109,15 @@ class Planner:
                 learn_runtime(self._past, record, 0, holder.end_by - holder.start)
         self._learned = {holder.job.number for holder in ended}
 
-    def _memory_for(self, capacity: int) -> Memory:
-        """Return the memory with more room; what the policy remembers stays."""
-        if self._memory is None:
-            return new_memory(self._policy, seed=self._settings.schedule.seed, capacity=capacity)
-        return with_room(self._memory, self._policy, capacity)
-
     def _decide(self, view: View, count: int) -> tuple[Array, Array]:
         """Return all waiting rows in the order of the policy, and their starts, nan where it names none."""
         if len(view.jobs) > self._capacity:
             self._capacity = 2 * len(view.jobs) + 64
-            self._memory = self._memory_for(self._capacity)
+            if self._memory is None:
+                seed = self._settings.schedule.seed
+                self._memory = new_memory(self._policy, seed=seed, capacity=self._capacity)
+            else:  # what the policy remembers stays
+                self._memory = with_room(self._memory, self._policy, self._capacity)
             self._profile = new_profile(6 * self._capacity + 8)
         starts = new_starts(self._capacity)
         kernel = number(self._policy)

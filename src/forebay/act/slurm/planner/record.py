@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from forebay.act.files import write_file
@@ -125,15 +126,11 @@ def write_plan(path: Path, plan: Plan, book: Book, settings: Line) -> None:
 
 def plan_document(plan: Plan, book: Book, settings: Line) -> dict[str, object]:
     """Return the plan as JSON: seconds since 1970, bytes; null for what is unknown."""
-    machine = plan.machine
     return {
         "at": plan.at,
         "written": time.time(),
         **settings,
-        "machine": {
-            "unit": machine.unit, "nodes": machine.nodes, "free_nodes": machine.free_nodes, "pool": machine.pool,
-            "space": machine.space, "free_space": machine.free_space,
-        },
+        "machine": asdict(plan.machine),
         "running": [_describe_running(holder) for holder in plan.running],
         "planned": [_describe_planned(planned, plan.at, book) for planned in plan.planned],
         "others": [_describe_planned(planned, plan.at, book) for planned in plan.others[:_MOST_OTHERS]],

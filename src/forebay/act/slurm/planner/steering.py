@@ -106,10 +106,8 @@ def choose_kept(plan: Plan, settings: Steering) -> set[str]:
     While overdue jobs wait for space, all but the first of them are kept back, however many. Else smaller ones would
     take the space again and again.
     """
-    needy = [planned for planned in plan.planned if planned.space and not planned.holds]
-    if settings.strict:
-        intruders = {planned.job.number for planned in find_intruders(plan)}
-        needy = [p for p in plan.planned if (p.space and not p.holds) or p.job.number in intruders]
+    intruders = {planned.job.number for planned in find_intruders(plan)} if settings.strict else set[str]()
+    needy = [p for p in plan.planned if (p.space and not p.holds) or p.job.number in intruders]
     later = [planned for planned in needy if not planned.may_stage or not planned.space]
     overdue = [planned for planned in needy if planned.is_overdue]
     if overdue and settings.most:
@@ -172,11 +170,8 @@ def format_command(before: Change, after: Change, nice: int, lease: float) -> st
 
 def undo(book: Book) -> list[str]:
     """Return the commands that give all jobs back what they had."""
-    commands = []
-    for change in book.values():
-        parts = ([f"Nice={change.own_nice}"] if change.raised_by else []) + (["StartTime=now"] if change.kept else [])
-        commands.append(f"update JobId={change.number} {' '.join(parts)}")
-    return commands
+    undone = ((change, replace(change, nice=change.own_nice, kept=0.0)) for change in book.values())
+    return [format_command(change, after, change.nice, lease=0.0) for change, after in undone]
 
 
 def write_book(path: Path, book: Book) -> None:
