@@ -119,14 +119,7 @@ class LocalFile:
         return _status_of(os.fstat(self.descriptor))
 
     def read(self, size: int, offset: int) -> bytes:
-        data = os.pread(self.descriptor, size, offset)
-        if not data or len(data) == size:
-            return data
-        pieces = [data]
-        while data and size > (done := sum(map(len, pieces))):
-            data = os.pread(self.descriptor, size - done, offset + done)
-            pieces.append(data)
-        return b"".join(pieces)
+        return read_bytes(self.descriptor, size, offset)
 
     def write(self, data: bytes, offset: int) -> None:
         left = memoryview(data)
@@ -245,6 +238,14 @@ class LocalFolder:
         with suppress(OSError):
             return stat.S_ISLNK(self.status(name).mode)
         return False
+
+
+def read_bytes(descriptor: int, size: int, offset: int) -> bytes:
+    """Read bytes of a file; fewer only at its end."""
+    data = os.pread(descriptor, size, offset)
+    while data and len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
+        data += more
+    return data
 
 
 def part_name(name: str, tag: str) -> str:

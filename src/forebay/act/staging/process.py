@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -117,19 +117,16 @@ def _progress_printed(copier: Copier) -> Iterator[None]:
         thread.join()
 
 
-@contextmanager
-def _open_shared(plan: Plan, journal: Journal) -> Iterator[Folder | None]:
+def _open_shared(plan: Plan, journal: Journal) -> AbstractContextManager[Folder | None]:
     action = plan.action
     if not action.servers:
-        yield None
-        return
+        return nullcontext()
     from forebay.act.staging.shared_folders import open_shared
 
     volumes = {place: Path(path) / DATA for place, path in zip(action.places, action.volumes, strict=False)}
     patience = _PATIENCE if plan.work == "copy" else _SHORT_PATIENCE
     name = f"staging {plan.tag} {action.number}"
-    with open_shared(action.servers, action.secret, name, volumes, journal, patience) as root:
-        yield root
+    return open_shared(action.servers, action.secret, name, volumes, journal, patience)
 
 
 def _print(progress: Progress, because: str = "") -> None:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from forebay.act.forward.data.objects import create_object
-from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
+from forebay.act.forward.data.tree import Tree, spread_place, write_at
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message, unpack_as
 from forebay.act.forward.node.server_link import ServerLink
+from forebay.act.staging.folders import read_bytes
 
 
 class StoredObject(Protocol):
@@ -44,13 +45,7 @@ class LocalObject:
         self.close()
 
     def read(self, size: int, offset: int) -> bytes:
-        if self._handle < 0:
-            return b""
-        data = os.pread(self._handle, size, offset)
-        if not data or len(data) == size:
-            return data
-        room = bytearray(size)
-        return bytes(room[: read_at(self._handle, memoryview(room), offset)])
+        return b"" if self._handle < 0 else read_bytes(self._handle, size, offset)
 
     def write(self, data: bytes, offset: int) -> None:
         write_at(self._handle, data, offset)
