@@ -3,7 +3,6 @@
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import ClassVar
 
 from forebay.act.command import Child, CommandFailed
 from forebay.act.files import open_secret
-from forebay.act.volumes.exposure import Exposure
+from forebay.act.volumes.exposure import Exposure, find_free_port
 from forebay.act.volumes.volume import Volume
 from forebay.model.errors import UserError, why
 from forebay.model.grant import SHARED
@@ -47,12 +46,8 @@ class DataServers:
 
     def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Exposure:
         """Plan a server at a free port. Anybody who has the key may connect."""
-        is_ipv6 = ":" in self.address
-        with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
-            listener.bind((self.address, 0))
-            port = listener.getsockname()[1]
-        address = f"[{self.address}]:{port}" if is_ipv6 else f"{self.address}:{port}"
-        settings = {"address": address, "key": secrets.token_hex(32)}
+        host, port = find_free_port(self.address)
+        settings = {"address": f"{host}:{port}", "key": secrets.token_hex(32)}
         return Exposure(name=volume.name, kind=SHARED, source=str(volume.path), hosts=hosts, settings=settings)
 
     def start(self, plan: Exposure) -> None:

@@ -1,6 +1,7 @@
 """Exposes volumes to other nodes: which volumes, how, and to which hosts."""
 
 import json
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,6 +52,14 @@ class Exposer(Protocol):
         """Stop serving the volume, if it is served, and remove all traces."""
 
     def serves(self, plan: Exposure) -> bool: ...
+
+
+def find_free_port(address: str) -> tuple[str, int]:
+    """The address as the host of a URL, and a port of it that is free."""
+    is_ipv6 = ":" in address
+    with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
+        listener.bind((address, 0))
+        return f"[{address}]" if is_ipv6 else address, listener.getsockname()[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ The grant's hosts get the key; nbdkit does not check their addresses.
 
 import secrets
 import shutil
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import ClassVar
 
 from forebay.act.command import Child, end_orphan, run
 from forebay.act.files import write_synced
-from forebay.act.volumes.exposure import Exposure, await_ready
+from forebay.act.volumes.exposure import Exposure, await_ready, find_free_port
 from forebay.act.volumes.mounts import mounted_at
 from forebay.act.volumes.volume import Volume
 from forebay.act.volumes.volume_lifecycle import ignore_step
@@ -42,12 +41,9 @@ class NbdExposer:
     _running: dict[str, Child] = field(default_factory=dict, init=False, repr=False)
 
     def plan(self, volume: Volume, hosts: tuple[str, ...]) -> Exposure:
-        is_ipv6 = ":" in self.address
-        with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
-            listener.bind((self.address, 0))
-            port = listener.getsockname()[1]
+        host, port = find_free_port(self.address)
         settings = {
-            "uri": f"nbds://{_USER}@{f'[{self.address}]' if is_ipv6 else self.address}:{port}/{volume.name}",
+            "uri": f"nbds://{_USER}@{host}:{port}/{volume.name}",
             "address": self.address,
             "port": str(port),
             "export": volume.name,
