@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -25,6 +25,7 @@ from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.machine import Action
+from forebay.history.toml import Table
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.units import format_duration, format_size, plural
 
@@ -43,17 +44,22 @@ _SOON = 2.0  # seconds until the disks are checked after a failure: a check can 
 _PATIENCE = 20  # tenths of a second to wait for the last commands of a killed agent
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
 """The codes of errors after which the agent must report its disks again."""
+_Queue = deque[ReportForm] | deque[LogForm] | deque[CopyForm]
+_Send = Callable[[str, Sequence[Mapping[str, object]]], None]
 
 
 class Outbox:
     """Keeps reports and log lines in order until the service has them. Only a rejected report is dropped."""
 
     def __init__(self, client: Client, node: str, numbers: Callable[[], int], say: Callable[[str], None]) -> None:
-        self._client, self._node, self._number, self._say = client, node, numbers, say
+        self._node, self._number, self._say = node, numbers, say
         self._reports: deque[ReportForm] = deque()
         self._copies: deque[CopyForm] = deque()
         self._lines: deque[LogForm] = deque(maxlen=_MOST_LINES)
         self._changed = threading.Condition()
+        self._queues: tuple[tuple[_Queue, _Send], ...] = (
+            (self._reports, client.report), (self._lines, client.log), (self._copies, client.report_copies),
+        )  # fmt: skip
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
@@ -101,28 +107,18 @@ class Outbox:
                 self._changed.wait_for(lambda: self._ended or self._has_any())
                 if self._ended:
                     return
-                reports, lines = list(self._reports)[:_AT_ONCE], list(self._lines)[:_AT_ONCE]
-                copies = list(self._copies)
-            sent = (
-                self._deliver(self._reports, reports)
-                and self._deliver(self._lines, lines)
-                and self._deliver(self._copies, copies)
-            )
+                batches = [(queue, send, list(queue)[:_AT_ONCE]) for queue, send in self._queues]
+            sent = all(self._deliver(*batch) for batch in batches)
             with self._changed:
                 self._changed.wait_for(lambda: self._ended, 0 if sent else _RESEND)
 
     def _has_any(self) -> bool:
-        return bool(self._reports or self._lines or self._copies)
+        return any(queue for queue, _ in self._queues)
 
-    def _deliver(
-        self, queue: deque[ReportForm] | deque[LogForm] | deque[CopyForm],
-        items: Sequence[ReportForm | LogForm | CopyForm],
-    ) -> bool:  # fmt: skip
+    def _deliver(self, queue: _Queue, send: _Send, items: Sequence[Table]) -> bool:
         """Send items; returns whether the service has them. After a rejection, send each alone; drop rejected ones."""
         if not items:
             return True
-        client = self._client
-        send = {id(self._reports): client.report, id(self._lines): client.log}.get(id(queue), client.report_copies)
         try:
             send(self._node, [item.model_dump(mode="json", exclude_unset=True) for item in items])
         except ServiceAway:
@@ -131,7 +127,7 @@ class Outbox:
             if error.code not in _REJECTED:
                 return False
             if len(items) > 1:
-                return all(self._deliver(queue, [item]) for item in items)
+                return all(self._deliver(queue, send, [item]) for item in items)
             if isinstance(report := items[0], ReportForm):
                 self.log("error", f"dropped report {report.kind!r}, which the service rejected: {error}", report.volume)
         with self._changed:

@@ -73,10 +73,11 @@ class Copies:
             for run in self._runs.values():
                 run.stop()
 
-    def _start(self, name: str, action: CopyAction) -> "_Run":
+    def _start(self, name: str, action: CopyAction, *, is_abandoned: bool = False) -> None:
         run = self._runs[name] = _Run(self._folder / name, action, self._find_volume, self._report, self._say)
+        if is_abandoned:
+            run.abandon()
         run.start()
-        return run
 
     def _abandon_left(self, name: str) -> None:
         """Remove what an earlier agent left behind."""
@@ -86,9 +87,7 @@ class Copies:
         except (OSError, ValueError, KeyError, TypeError):
             file.unlink(missing_ok=True)
             return
-        run = self._runs[name] = _Run(self._folder / name, action, self._find_volume, self._report, self._say)
-        run.abandon()
-        run.start()
+        self._start(name, action, is_abandoned=True)
 
 
 class _Run:
