@@ -89,5 +89,5 @@ def test_values_that_follow_each_other_prove_less() -> None:
 
 def test_p_values_are_adjusted_as_benjamini_and_hochberg_do() -> None:
     assert adjust(np.array([0.01, 0.04, 0.03]), 4) == pytest.approx([0.04, 0.16 / 3, 0.16 / 3])
-    sure, limit = select_sure(np.array([0.002, 0.04, 0.03]), 4)
+    sure, _, limit = select_sure(np.array([0.002, 0.04, 0.03]), 4)
     assert (sure.tolist(), limit) == ([True, False, False], 0.0025)

@@ -85,11 +85,12 @@ def _inflation(before: Floats, after: Floats) -> float:
     return float(np.sqrt((1 + alike) / (1 - alike)))
 
 
-def select_sure(p_values: Floats, tested: int) -> tuple[npt.NDArray[np.bool_], float]:
-    """A mask of the p-values that chance does not explain, if `tested` were tried and the others are larger; and the
-    largest such p-value."""
-    sure: npt.NDArray[np.bool_] = adjust(p_values, tested) <= FALSE_SHARE
-    return sure, FALSE_SHARE * max(int(sure.sum()), 1) / max(tested, 1)
+def select_sure(p_values: Floats, tested: int) -> tuple[npt.NDArray[np.bool_], Floats, float]:
+    """A mask of the p-values that chance does not explain, if `tested` were tried and the others are larger; all of
+    them adjusted; and the largest p-value that chance does not explain."""
+    adjusted = adjust(p_values, tested)
+    sure: npt.NDArray[np.bool_] = adjusted <= FALSE_SHARE
+    return sure, adjusted, FALSE_SHARE * max(int(sure.sum()), 1) / max(tested, 1)
 
 
 def adjust(p_values: Floats, tested: int) -> Floats:

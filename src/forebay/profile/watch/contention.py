@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from forebay.history.store.run_columns import Records, WatchedRuns
 from forebay.profile.watch.change_point import LEAST_CHANGE, adjust
-from forebay.profile.watch.series import Floats, Ints, Series
+from forebay.profile.watch.series import Floats, Ints, Series, join_runs
 from forebay.profile.watch.shared_targets import MOST_PAIRS, Pairs, SharedTargets, split_target
 
 Bools = npt.NDArray[np.bool_]
@@ -133,17 +133,11 @@ def find_contentions(
 
 def _place_shares(rows: Records, shares: Records, since: float) -> tuple[Records, Ints]:
     """The shares with bytes of runs with a duration that ended after `since`, and the index of the run of each."""
-    by_id = np.argsort(rows["run_id"])
-    ids: Ints = rows["run_id"][by_id]
-    if not ids.size:
-        return shares[:0], np.zeros(0, dtype=np.int64)
-    wanted: Ints = shares["run_id"]
+    shares, of = join_runs(rows, shares)
     moved: Ints = shares["total_bytes"]
-    place = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)
-    of = by_id[place]
     start: Floats = rows["start_time"][of]
     end: Floats = rows["end_time"][of]
-    used = (ids[place] == wanted) & (end > start) & (moved > 0) & (end > since)
+    used = (end > start) & (moved > 0) & (end > since)
     return shares[used], of[used]
 
 

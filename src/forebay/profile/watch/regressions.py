@@ -13,7 +13,6 @@ from forebay.profile.watch.change_point import (
     LEAST_CHANGE,
     MOST,
     Change,
-    adjust,
     find_rise,
     select_sure,
 )
@@ -83,8 +82,7 @@ def find_regressions(
         if rise is not None:
             rises.append((members, rise))
     chances = np.array([rise.p_value for _, rise in rises])
-    sure, limit = select_sure(chances, len(tested))
-    adjusted = adjust(chances, len(tested))
+    sure, adjusted, limit = select_sure(chances, len(tested))
     regressions = [
         _describe(runs, series, members, rise, float(share), since, limit, read_layouts, on_slow)
         for (members, rise), share, is_sure in zip(rises, adjusted, sure, strict=True)

@@ -76,6 +76,14 @@ def _usual_pace(pace: Floats) -> Floats:
     return usual
 
 
+def join_runs(rows: Records, records: Records) -> tuple[Records, Ints]:
+    """The records of known runs, and the index in `rows` of the run of each."""
+    by_number = np.argsort(rows["run_id"])
+    numbers: Ints = rows["run_id"][by_number]
+    known = records[np.isin(records["run_id"], numbers)]
+    return known, by_number[np.searchsorted(numbers, known["run_id"])]
+
+
 def group_runs(rows: Records) -> Series:
     """Put comparable runs together."""
     seconds: Floats = rows["time_by_slowest"]

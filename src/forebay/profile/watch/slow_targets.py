@@ -24,11 +24,10 @@ from forebay.profile.watch.change_point import (
     LEAST_CHANGE,
     MOST,
     Change,
-    adjust,
     find_rise,
     select_sure,
 )
-from forebay.profile.watch.series import Floats, Ints, Series
+from forebay.profile.watch.series import Floats, Ints, Series, join_runs
 
 BLOCK = 100
 LEAST_KINDS = 3
@@ -82,8 +81,7 @@ def find_slow_targets(
     tested = [t for t in tracks if t.logs.size >= LEAST_BEFORE + LEAST_AFTER and t.times[-1] >= since]
     rises = [(track, rise) for track in tested if (rise := _find_rise(track)) is not None]
     chances = np.array([rise.p_value for _, rise in rises])
-    sure, limit = select_sure(chances, len(tested))
-    adjusted = adjust(chances, len(tested))
+    sure, adjusted, limit = select_sure(chances, len(tested))
     by_place: dict[tuple[str, int], SlowTarget] = {}
     for (track, rise), chance, is_sure in zip(rises, adjusted.tolist(), sure.tolist(), strict=True):
         place = track.filesystem, track.ost
@@ -97,19 +95,12 @@ def find_slow_targets(
 
 def _observe(rows: Records, slowness: Records) -> Records:
     """The comparable slowness of OSTs in known runs, with the start of each run, in its order."""
-    by_id = np.argsort(rows["run_id"])
-    ids: Ints = rows["run_id"][by_id]
-    if not ids.size or not slowness.size:
-        return np.empty(0, dtype=_OBSERVED)
-    of: Ints = slowness["run_id"]
-    place = np.minimum(np.searchsorted(ids, of), ids.size - 1)
-    is_known = ids[place] == of
-    slowness, place = slowness[is_known], place[is_known]
+    slowness, of = join_runs(rows, slowness)
     observed = np.empty(slowness.size, dtype=_OBSERVED)
     for name, column in (("run", "run_id"), ("filesystem", "filesystem_id"), ("ost", "ost"), ("files", "alone_files")):
         observed[name] = slowness[column]
     observed["slowness"] = slowness["slowness"]
-    observed["start"] = rows["start_time"][by_id[place]]
+    observed["start"] = rows["start_time"][of]
     observed = observed[np.lexsort((observed["ost"], observed["run"], observed["filesystem"]))]
     # A run that used several file systems compares OSTs on each.
     apart = observed.copy()
