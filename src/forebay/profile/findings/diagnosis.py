@@ -17,6 +17,8 @@ from forebay.profile.findings.together import predict_together
 
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""
+_PLAIN = ("share", "predicted_gain", "confidence", "seen", "because", "remedy")
+"""What it keeps of a finding as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +104,7 @@ def summarize_findings(records: FileRecords) -> Row:
 def _pack(finding: Finding) -> Row:
     return {
         "code": str(finding.code),
-        "share": finding.share,
-        "predicted_gain": finding.predicted_gain,
-        "confidence": finding.confidence,
-        **{name: getattr(finding, name) for name in ("seen", "because", "remedy")},
+        **{name: getattr(finding, name) for name in _PLAIN},
         **{name: json.dumps(getattr(finding, name), default=float) for name in ("numbers", "files")},
     }
 
@@ -130,6 +129,6 @@ def restore_diagnosis(run: Mapping[str, Any], log: str, stored: Row) -> Diagnosi
 
 
 def _unpack(row: Row) -> Finding:
-    plain = {name: row[name] for name in ("share", "predicted_gain", "confidence", "seen", "because", "remedy")}
+    plain = {name: row[name] for name in _PLAIN}
     files = tuple(json.loads(row["files"]))
     return Finding(code=Code(row["code"]), numbers=json.loads(row["numbers"]), files=files, **plain)

@@ -57,17 +57,14 @@ def show_past_runs(runs: Sequence[Row], codes: Mapping[int, Sequence[str]] | Non
     if codes is not None:
         heads.append("findings")
         rows = [(*row, _list_codes(codes, run)) for row, run in zip(rows, listed, strict=True)]
-    table = Table(_title(runs), heads, rows)
+    title = "All of them" if len(runs) <= _MOST_LISTED else f"The newest {_MOST_LISTED}"
+    table = Table(title, heads, rows)
     return Section(title="Earlier runs", notes=[_compare(this, earlier)], pictures=pictures, tables=[table])
 
 
 def _list_codes(codes: Mapping[int, Sequence[str]], run: Row) -> str:
     known = codes.get(run["run_id"])
     return "unknown" if known is None else ", ".join(known) or "none"
-
-
-def _title(runs: Sequence[Row]) -> str:
-    return "All of them" if len(runs) <= _MOST_LISTED else f"The newest {_MOST_LISTED}"
 
 
 def describe_change(runs: Sequence[Row]) -> list[str]:
