@@ -21,6 +21,8 @@ MOST_SECONDS = 10 * 366 * 86_400.0
 MOST_SERVERS = 256
 SHARED = "shared"
 """How the volumes of a shared file system are exposed: a data server on each of them, on the volume's node."""
+VOLUMES_FOLDER = "/run/forebay/volumes"
+"""The folder below which a node mounts exposed volumes of other nodes."""
 SHARED_FOLDER = "/run/forebay/shared"
 """The folder below which every node mounts shared file systems."""
 

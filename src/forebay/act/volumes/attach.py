@@ -21,16 +21,14 @@ from forebay.act.volumes.nbd import NbdConnection
 from forebay.act.volumes.nvme import NvmeConnection
 from forebay.act.volumes.volume import check_name, is_name
 from forebay.model.errors import BadInput, Refused, UnknownName, why
-from forebay.model.grant import SHARED
+from forebay.model.grant import AVAILABLE, SHARED, VOLUMES_FOLDER
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
     from forebay.act.control.documents import GrantDocument
 
-FOLDER = Path("/run/forebay/volumes")
 _TIMEOUT = 30.0
 _EXT4_AT, _EXT4, _NEEDS_RECOVERY = 1024, b"\x53\xef", 4
-_AVAILABLE = ("ready", "in-use")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class Attached:
 class Attachments:
     """The attached volumes of this node. `folder` has a mount point for each, and a folder with its record."""
 
-    folder: Path = FOLDER
+    folder: Path = Path(VOLUMES_FOLDER)
 
     def attach(
         self, name: str, kind: str, settings: dict[str, str], *, used: bool, force: bool = False, job: str = ""
@@ -140,7 +138,7 @@ def attach_grant(
     client: Client, node: Attachments, grant: GrantDocument, *, force: bool = False, job: str = ""
 ) -> list[Attached]:
     """Attach all volumes of a grant, in order, or none; mark the grant as used."""
-    if grant["state"] not in _AVAILABLE:
+    if grant["state"] not in AVAILABLE:
         raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be attached")
     if grant["expose"] == SHARED:
         raise Refused(f"grant {grant['id']} is a shared file system; mount it with forebay storage mount {grant['id']}")
@@ -164,7 +162,7 @@ def attach_grant(
 
 def list_job_grants(client: Client, user: str, job: str) -> Iterator[GrantDocument]:
     """Yield the exposed grants that a user requested for a job, the oldest first."""
-    grants = [g for g in client.grants(owner=user) if g["job"] == job and g["state"] in _AVAILABLE]
+    grants = [g for g in client.grants(owner=user) if g["job"] == job and g["state"] in AVAILABLE]
     for grant in sorted(grants, key=lambda g: (g["created"], g["id"])):
         if grant["expose"] not in ("", "none"):
             yield client.grant(grant["id"])  # a list does not contain keys

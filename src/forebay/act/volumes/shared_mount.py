@@ -21,7 +21,7 @@ from forebay.act.command import Child, end_orphan, is_orphan_alive, run
 from forebay.act.files import write_synced
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import BadInput, Refused, UserError, why
-from forebay.model.grant import SHARED
+from forebay.model.grant import AVAILABLE, SHARED
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -31,7 +31,6 @@ _START = 60.0  # seconds to start the I/O node and the mount
 _GRACE = 20.0  # seconds for both to end by themselves
 _TIMEOUT = 30.0
 _PAUSE = 0.05
-_AVAILABLE = ("ready", "in-use")
 RECORD, KEY, ERRORS, PID = "record.json", "key", "errors", "pid"
 """The files in the folder of a mount."""
 
@@ -187,7 +186,7 @@ def mount_grant(client: Client, grant: GrantDocument, *, at: Path | None = None,
     """Mount a shared file system here, at its path or `at`, and mark the grant as used. Return the path."""
     if grant["type"] != SHARED:
         raise Refused(f"grant {grant['id']} is not a shared file system; request one with --type shared")
-    if grant["state"] not in _AVAILABLE:
+    if grant["state"] not in AVAILABLE:
         raise Refused(f"grant {grant['id']} is {grant['state']}; only a ready grant can be mounted")
     volumes = sorted(grant["volumes"], key=lambda volume: volume["number"])
     if not all(volume["settings"].get("key") for volume in volumes):

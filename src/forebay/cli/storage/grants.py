@@ -11,7 +11,7 @@ import typer
 from forebay.cli.storage import tables
 from forebay.cli.storage.connection import POSITIVE, parse_seconds, with_client
 from forebay.model.errors import BadInput, Refused
-from forebay.model.grant import ENDED, State
+from forebay.model.grant import ENDED, SHARED_FOLDER, VOLUMES_FOLDER, State
 from forebay.model.units import parse_size, plural
 from forebay.show.options import Json, parse_quantity
 from forebay.show.output import print_json
@@ -26,7 +26,6 @@ By = Annotated[str, typer.Option(help="How much longer, such as 1h; without a un
 AtMost = Annotated[str | None, typer.Option(help="Wait no longer than this; the grant stays.")]
 Env = Annotated[bool, typer.Option("--env", help='Print FOREBAY_PATH and more for a shell: eval "$(...)".')]
 At = Annotated[Path, typer.Option("--at", help="Folder below which volumes are mounted.", metavar="DIR")]
-FOLDER = Path("/run/forebay/volumes")
 
 
 @commands.command(epilog="Example: forebay storage request --size 500GB --time 2h --tier nvme --wait")
@@ -304,7 +303,6 @@ def unmount(
 ) -> None:
     """Unmount a shared file system on this node. Its data stays. Unmounting twice is harmless."""
     from forebay.act.volumes.shared_mount import SharedMount
-    from forebay.model.grant import SHARED_FOLDER
 
     there = SharedMount((at or Path(SHARED_FOLDER) / grant).absolute()).unmount()
     outcome = "unmounted" if there else "not mounted here"
@@ -316,7 +314,7 @@ def unmount(
 def attach(
     client: Client,
     grant: Id,
-    at: At = FOLDER,
+    at: At = Path(VOLUMES_FOLDER),
     force: Annotated[bool, typer.Option("--force", help="Attach even if in use elsewhere; destroys data.")] = False,
     env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
     json: Json = False,
@@ -335,7 +333,7 @@ def attach(
 
 
 @commands.command(epilog="Example: forebay storage detach 3f0c...")
-def detach(grant: Id, at: At = FOLDER, json: Json = False) -> None:
+def detach(grant: Id, at: At = Path(VOLUMES_FOLDER), json: Json = False) -> None:
     """Unmount a grant here and disconnect from it. Its data stays. Detaching twice is harmless."""
     from forebay.act.volumes.attach import Attachments
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from forebay.model.errors import Refused
+from forebay.model.grant import AVAILABLE
 from forebay.model.units import format_size
 from forebay.show.output import print_json, print_table
 
@@ -90,7 +91,7 @@ def _places(grant: GrantDocument) -> Iterable[str]:
         if grant["path"]:
             yield f"path: {grant['path']} (where it is mounted: forebay storage mount {grant['id']})"
         return
-    for volume in grant["volumes"] if grant["state"] in ("ready", "in-use") else ():
+    for volume in grant["volumes"] if grant["state"] in AVAILABLE else ():
         if volume["settings"]:
             settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in volume["settings"].items())
             yield f"connect {volume['node']}: {settings}"

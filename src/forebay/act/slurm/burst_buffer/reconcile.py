@@ -25,7 +25,7 @@ from forebay.act.slurm.burst_buffer.installation import JOBS
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.queue import QueuedJob, Slurm
 from forebay.model.errors import BadInput
-from forebay.model.grant import ENDED, LIVE
+from forebay.model.grant import AVAILABLE, ENDED, LIVE
 
 AWAY = "[service-away]"
 """The end of a hook's reason if the service did not answer; the same as in lua/forebay.lua."""
@@ -159,7 +159,7 @@ def find_corrections(
                 state = f"is {job.state.lower()}" if job and job.is_over else "waits without a burst buffer"
                 because = f"job {number} {state if job else 'is gone'}"
                 corrections.append(Action(grant=grant["id"], job=number, what="release", because=because))
-        elif grant["state"] in ("ready", "in-use"):
+        elif grant["state"] in AVAILABLE:
             until = min(_needed_until(job, (times or {}).get(number), grant, terms, now), grant["start"] + longest)
             if grant["until"] < until:
                 because = f"job {number} still {'waits' if job.state in _WAITS else 'runs'}"

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from forebay.act.filesystems.settings import MOST_TARGETS, Settings, read_settings
-from forebay.act.volumes.attach import FOLDER
 from forebay.history import toml
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.history.store import resolve_database
 from forebay.model.errors import BadInput
+from forebay.model.grant import VOLUMES_FOLDER
 
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._@:+=,-]*")
 """Neither a shell nor Slurm's TaskProlog treats any character of this path specially."""
@@ -91,7 +91,7 @@ class Space(toml.Table):
     """A file with an administrator's token, mode 0600; not needed with MUNGE, or for root on the socket."""
     authority: Annotated[Path | None, toml.RelativePath] = None
     """A PEM file of the authority that signed the service's certificate, if the system does not trust it."""
-    folder: Annotated[str, _path_pattern()] = str(FOLDER)
+    folder: Annotated[str, _path_pattern()] = VOLUMES_FOLDER
     """The folder below which volumes are mounted."""
 
 
