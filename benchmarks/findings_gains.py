@@ -25,10 +25,10 @@ from bench import verdict
 
 from forebay.history.darshan.file_records import read_file_records
 from forebay.model.layout import KIB, MIB, Layout
+from forebay.profile.findings.combined_gain import predict_combined_gain
 from forebay.profile.findings.evidence import LEAST_GAIN, Evidence
 from forebay.profile.findings.io_time import FileSystem, Floats, Ints
 from forebay.profile.findings.rules import find_problems
-from forebay.profile.findings.together import predict_together
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import flash
 from forebay.simulate.requests.workload import Workload
@@ -66,7 +66,7 @@ class Case:
         evidence = Evidence(records=records, fs=self.fs)
         findings = find_problems(evidence)
         if self.code == "together":
-            return predict_together(evidence, findings) or 1.0
+            return predict_combined_gain(evidence, findings) or 1.0
         return next((f.predicted_gain or 1.0 for f in findings if f.code == self.code), 1.0)
 
     def _set_times(self) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from forebay.history.darshan.file_records import read_file_records
+from forebay.profile.findings.combined_gain import predict_combined_gain
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.io_time import Limits
 from forebay.profile.findings.rules import find_problems
-from forebay.profile.findings.together import predict_together
 from support.labelled_logs import KIB, MIB, Program, own, shared_turns, striped
 
 
@@ -29,7 +29,7 @@ def test_remedies_together_bring_at_least_as_much_as_each_alone(tmp_path: Path) 
     striped(program, 9, [15])
     evidence = read(program, tmp_path)
     findings = find_problems(evidence)
-    together = predict_together(evidence, findings)
+    together = predict_combined_gain(evidence, findings)
     assert together is not None
     assert together >= max(finding.predicted_gain or 1.0 for finding in findings)
 
@@ -57,7 +57,7 @@ def test_a_run_that_its_osts_limit_gains_nothing_from_other_changes(tmp_path: Pa
 def test_without_findings_there_is_no_gain(tmp_path: Path) -> None:
     program = Program(4)
     own(program, 16 * MIB, 4 * MIB)
-    assert predict_together(read(program, tmp_path), []) is None
+    assert predict_combined_gain(read(program, tmp_path), []) is None
 
 
 def test_reads_in_order_leave_the_turns_of_writes(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from forebay.history.darshan.file_records import FileRecords, read_file_records
 from forebay.history.run_fields import Row
 from forebay.profile.calibration.calibration_file import Calibration, choose_calibration, read_calibrations
+from forebay.profile.findings.combined_gain import predict_combined_gain
 from forebay.profile.findings.evidence import Evidence, is_io_noticeable
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems
-from forebay.profile.findings.together import predict_together
 
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""
@@ -68,7 +68,7 @@ def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) 
         matters=evidence.matters,
         used_files=bool(evidence.posix.size),
         findings=findings,
-        gain_together=predict_together(evidence, findings),
+        gain_together=predict_combined_gain(evidence, findings),
         evidence=evidence,
         calibration=calibration,
     )

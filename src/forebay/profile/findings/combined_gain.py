@@ -11,7 +11,7 @@ from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding
 
 
-def predict_together(evidence: Evidence, findings: Sequence[Finding]) -> float | None:
+def predict_combined_gain(evidence: Evidence, findings: Sequence[Finding]) -> float | None:
     """How many times as fast the run's I/O is without any of the findings; None if no finding states a gain."""
     gains = [finding.predicted_gain for finding in findings if finding.predicted_gain is not None]
     if len(findings) < 2 or not gains:
