@@ -179,23 +179,18 @@ def _kind_of(target: Target) -> str:
 
 
 def _draw_targets(targets: Sequence[Target]) -> list[Picture]:
-    seconds = [target.seconds for target in targets]
-    if len(targets) < 2 or not any(seconds):
+    if len(targets) < 2 or not any(target.seconds for target in targets):
         return []
-    caption = "Seconds of all processes on each OST"
-    if len(targets) <= _MOST_COLUMNS:
-        kinds = [_kind_of(target) for target in targets]
-        labels = [f"OST {target.ost}: {target.seconds:,.1f} s" for target in targets]
-    else:  # the largest of each group
+    drawn, caption = targets, "Seconds of all processes on each OST"
+    if len(targets) > _MOST_COLUMNS:  # the largest of each group
         groups = np.array_split(np.arange(len(targets)), _MOST_COLUMNS)
-        largest = [targets[max(group.tolist(), key=lambda place: seconds[place])] for group in groups]
-        kinds = [_kind_of(target) for target in largest]
-        labels = [f"OST {target.ost}: {target.seconds:,.1f} s" for target in largest]
-        seconds = [target.seconds for target in largest]
+        drawn = [max((targets[place] for place in group), key=lambda target: target.seconds) for group in groups]
         each = -(-len(targets) // _MOST_COLUMNS)
         caption = f"Seconds of all processes, on the busiest of up to {each} OSTs in each column"
+    kinds = [_kind_of(target) for target in drawn]
+    labels = [f"OST {target.ost}: {target.seconds:,.1f} s" for target in drawn]
     caption += "; slow ones are red." if "slow" in kinds else "."
-    drawing = drawings.draw_columns(seconds, kinds, caption, labels)
+    drawing = drawings.draw_columns([target.seconds for target in drawn], kinds, caption, labels)
     return [Picture(drawing=drawing, caption=caption, axis=[f"OST {targets[0].ost}", f"OST {targets[-1].ost}"])]
 
 

@@ -42,16 +42,13 @@ def _describe_source(overview: RunOverview, activity: Activity | None) -> list[s
     source = _SOURCES.get(activity.module, "trace of requests")
     if not _has_times(activity):
         slot = format_duration(activity.resolution)
-        return [f"The time slots of the log's {source} ({slot}) are too long for a run of {_run_time(overview)}."]
+        run_time = format_roughly(overview.evidence.records.job.run_time)
+        return [f"The time slots of the log's {source} ({slot}) are too long for a run of {run_time}."]
     notes = [] if activity.complete else ["The trace is long; only its first part is shown."]
     covered = activity.moved.sum() / max(sum(overview.moved), 1)
     if covered < _LEAST_COVERED:
         notes.append(f"The log's {source} covers {format_share(covered)} of the bytes.")
     return notes
-
-
-def _run_time(overview: RunOverview) -> str:
-    return format_roughly(overview.evidence.records.job.run_time)
 
 
 def _draw_shares(shares: tuple[float, float, float]) -> Picture:
