@@ -25,7 +25,7 @@ from forebay.act.slurm.burst_buffer.installation import JOBS
 from forebay.act.slurm.burst_buffer.staging import KEPT
 from forebay.act.slurm.queue import QueuedJob, Slurm
 from forebay.model.errors import BadInput
-from forebay.model.grant import AVAILABLE, ENDED, LIVE
+from forebay.model.grant import AVAILABLE, ENDED, LIVE, State
 
 AWAY = "[service-away]"
 """The end of a hook's reason if the service did not answer; the same as in lua/forebay.lua."""
@@ -35,7 +35,7 @@ _WITH_DATA = frozenset({"running", "suspended", "post-run", "staging-out", "stag
 _WAITS = frozenset({"PENDING", "CONFIGURING"})
 _RUNS = frozenset({"RUNNING", "SUSPENDED"})
 _NO_BUFFER = frozenset({"pending", "complete"})
-_GIVEN_BACK = frozenset({"releasing", *(state.value for state in ENDED)})
+_GIVEN_BACK = frozenset({State.RELEASING, *ENDED})
 _SLACK = 60.0  # seconds that a running job's space may end too early: Slurm prints the time left in whole seconds
 
 
@@ -151,7 +151,7 @@ def find_corrections(
     corrections = []
     for grant in grants:
         number = job_number(grant, cluster)
-        if not number or grant["state"] == "releasing":
+        if not number or grant["state"] == State.RELEASING:
             continue
         job = jobs.get(number)
         if job is None or _needs_no_space(job, buffers):
@@ -269,7 +269,7 @@ def _is_torn_down(client: Client, cluster: str, job: QueuedJob, grace: float) ->
     if job.state != "PENDING" or job.buffer != "teardown":
         return False
     return all(
-        grant["state"] not in {state.value for state in LIVE} and time.time() - grant["changed"] >= grace
+        grant["state"] not in LIVE and time.time() - grant["changed"] >= grace
         for grant in client.grants_with_key(f"slurm-{cluster}-{job.number}")
     )
 
