@@ -36,13 +36,13 @@ class AttributeRequests(NameTree):
         self._check_times(caller, node, request)
         if request.caller is not None:  # else an I/O node notes what a client has done that has the file open to write
             self._leases.claim(caller.holder, (node.id,))
-        mtime, stamp = _new_time(request.mtime, request.mtime_now, now), request.stamp
-        atime, read_stamp = _new_time(request.atime, request.atime_now, now), request.read_stamp
+        mtime = now if request.mtime_now else request.mtime
+        atime = now if request.atime_now else request.atime
         changed = node._replace(mode=mode, uid=uid, gid=gid, ctime=now)
         if mtime is not None:
-            changed = changed._replace(mtime=mtime, stamp=stamp)
+            changed = changed._replace(mtime=mtime, stamp=request.stamp)
         if atime is not None:
-            changed = changed._replace(atime=atime, read_stamp=read_stamp)
+            changed = changed._replace(atime=atime, read_stamp=request.read_stamp)
         values = {name: new for name, new, old in zip(Node._fields, changed, node, strict=True) if new != old}
         with self._store:
             self._store.set(node.id, **values or {"ctime": now})
@@ -101,7 +101,3 @@ def _check_name(name: bytes) -> None:
         raise system_error(errno.EOPNOTSUPP)
     if len(name) > 255 or name == _USER:
         raise system_error(errno.EINVAL if name == _USER else errno.ERANGE)
-
-
-def _new_time(given: int | None, is_now: bool, now: int) -> int | None:
-    return now if is_now else given

@@ -120,10 +120,10 @@ class NameService:
         """Remove files soon that have only one object, on this server; I/O nodes hear of the others."""
         if not isinstance(answer, ForgetList) or not answer.forget:
             return answer
-        own = [file for file, fields in answer.forget if self._has_all_of(fields)]
-        if own and not self._removed:
+        files = [file for file, fields in answer.forget if self._has_all_of(fields)]
+        if files and not self._removed:
             self._loop.call_later(_A_MOMENT, self._remove_objects)
-        self._removed.update(own)
+        self._removed.update(files)
         others = [each for each in answer.forget if each[0] not in self._removed]
         return ForgetList(forget=others, folder=answer.folder)
 
