@@ -100,7 +100,6 @@ def _read_json(line: str) -> object:
 
 
 def write_example(path: Path) -> Path:
-    """Write the example of that name to `path`."""
     path.write_text((files("forebay.show") / "examples" / path.name).read_text())
     return path
 

@@ -48,7 +48,6 @@ def end_period(
 def make_observation(
     row: Array, seconds: float, *, depths: Sequence[int] = (), clients: int = 0, processes: int = 0
 ) -> Observation:
-    """An observation from a row of `tally`."""
     values = {name: value if name in _MEANS else int(value) for name, value in zip(TALLY, row.tolist(), strict=True)}
     return Observation(seconds=seconds, depths=tuple(depths), clients=clients, processes=processes, **values)
 

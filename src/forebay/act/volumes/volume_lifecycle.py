@@ -296,7 +296,6 @@ class Volumes(ABC):
         """Return the bytes of disk that a volume of `size` bytes takes."""
 
     def _free_bytes(self) -> int:
-        """Return the bytes of disk that are free."""
         status = os.statvfs(self.root)
         return status.f_bavail * status.f_frsize
 

@@ -144,7 +144,6 @@ def _step(so_far: _Climb, view: StripeView) -> tuple[int, int, str, list[Past]]:
 
 
 def _describe_last_run(so_far: _Climb) -> str:
-    """Describe the last run."""
     last, before = so_far.last, so_far.before
     reached = f"its run {last.run} with {stripes(*_shape(last))} reached {format_bandwidth(last.throughput)}"
     earlier = format_bandwidth(before.throughput)

@@ -206,7 +206,6 @@ def usable_peers(view: StripeView) -> list[Peers]:
 def points(
     view: StripeView, counts: ArrayLike, sizes: ArrayLike, processes: ArrayLike, alike: ArrayLike, shared: ArrayLike
 ) -> Points:
-    """Return the points of these layouts."""
     count, size = np.asarray(counts, dtype=float), np.asarray(sizes, dtype=np.int64)
     request = view.request_size
     fits = (size % request == 0) | (request % size == 0) if request > 0 else np.ones(len(size), dtype=bool)

@@ -149,7 +149,6 @@ class OstUsage:
         self._columns: dict[str, list[Any]] | None = None
 
     def add_records(self, name: str, chunk: Any) -> None:
-        """Add records of a module."""
         at = counter_columns(name)
         moved = chunk["counters"][:, [at["BYTES_READ"], at["BYTES_WRITTEN"]]].sum(axis=1)
         seconds = chunk["fcounters"][:, [at["F_READ_TIME"], at["F_WRITE_TIME"]]].sum(axis=1)

@@ -91,7 +91,6 @@ class _Table:
 
 
 def describe_files(records: FileRecords) -> FileOverview:
-    """Describe the files of a log."""
     table = _Table(records)
     read, written = (table.sums("bytes", operation) for operation in (0, 1))
     seconds = table.sums("seconds", 0) + table.sums("seconds", 1) + table.sums("meta_seconds")

@@ -68,7 +68,6 @@ class RunOverview:
 
 
 def describe_run(evidence: Evidence) -> RunOverview:
-    """Describe the run of a log."""
     records = evidence.records
     with open_log(records.path) as log:
         activity = read_activity(log.sections, records.modules, records.job)

@@ -51,7 +51,6 @@ METRICS = {
 
 
 def watch_metrics(report: WatchReport) -> Iterator[Sample]:
-    """The samples of a report."""
     yield METRICS["time"].number(report.until)
     yield METRICS["runs"].number(report.runs)
     yield METRICS["news"].number(sum(r.is_news for r in report.regressions.all), "application")

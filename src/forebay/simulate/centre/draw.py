@@ -44,7 +44,6 @@ class Drawn:
 
     @property
     def kind(self) -> NDArray[np.int64]:
-        """The kind of each job."""
         return np.array([app.kind for app in self.apps])[self.app]
 
 

@@ -250,7 +250,6 @@ def _draw_both_metrics(columns: Collection[str], draw: Draw, *, title: Callable[
 
 
 def _compared_looks(results: StorageResults) -> dict[str, Look]:
-    """Return the looks of the compared policies."""
     looks = _looks(results)
     return {name: looks[name] for name in study.by_policy(results.compared_runs(), results.policies)}
 

@@ -20,7 +20,6 @@ _THIN: Style = {"ecolor": "#333333", "error_kw": {"linewidth": 0.9, "capsize": 2
 
 
 def figures_of(results: ExascaleResults) -> Iterator[Sketch]:
-    """Yield every figure that the results allow."""
     others = any(results.has(name) for name in SETTINGS if name != BASE)
     draws = (waiting_hours, each, who, *((other_assumptions,) if others else ()))
     return sketch_each(__file__, draws, results, months=results.months)

@@ -57,7 +57,6 @@ _FEW = 3  # policies that a figure with little room shows
 
 
 def figures_of(results: JobsResults) -> Iterator[Sketch]:
-    """Yield every figure that the results allow."""
     first = results.workloads[0]
     begin, end = find_window(results)
     values = {

@@ -32,7 +32,6 @@ _OVER_FIFO, _PRECISION, _SHARE = "bandwidth over fifo (%)", "best window taken (
 
 
 def figures_of(results: RequestWindowsResults) -> Iterator[Sketch]:
-    """Yield every figure that the results allow."""
     letters = results.instances()
     values = {
         "situations": len(results.experiments),

@@ -237,7 +237,6 @@ class Agent:
                 self._changed.notify_all()
 
     def _get_actions(self) -> Sequence[ActionDocument]:
-        """Get the actions from the service."""
         with self._changed:
             self._fresh = self.outbox.undelivered_volumes()
             idle = not self._in_hand

@@ -170,7 +170,6 @@ class PlannedFile:
 
 
 def plan_files(folder: Path, texts: Mapping[str, str]) -> list[PlannedFile]:
-    """Plan the files to write into a folder."""
     if not folder.is_dir():
         raise BadInput(str(folder), "is not a folder; give the folder with slurm.conf")
     planned = []
