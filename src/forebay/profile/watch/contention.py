@@ -20,7 +20,7 @@ import numpy.typing as npt
 from forebay.history.store.run_columns import Records, WatchedRuns
 from forebay.profile.watch.change_point import LEAST_CHANGE, adjust
 from forebay.profile.watch.series import Floats, Ints, Series, join_runs
-from forebay.profile.watch.shared_targets import MOST_PAIRS, Pairs, SharedTargets, split_target
+from forebay.profile.watch.shared_targets import Pairs, SharedTargets, split_target
 
 Bools = npt.NDArray[np.bool_]
 LEAST_PART = 0.5
@@ -100,7 +100,6 @@ def find_contentions(
     names: dict[int, str],
     slow_targets: set[tuple[str, int]],
     since: float,
-    most: int = MOST_PAIRS,
 ) -> Contentions:
     """Look at the runs with `shares` of OSTs (see `run_columns.read_shares`); `names` are the mount points of their
     file systems."""
@@ -108,7 +107,7 @@ def find_contentions(
     shares, of = _place_shares(rows, shares, since)
     if not shares.size:
         return Contentions(because="no run of the period has recorded which OSTs it used")
-    table = SharedTargets(rows["start_time"], rows["end_time"], of, shares, most)
+    table = SharedTargets(rows["start_time"], rows["end_time"], of, shares)
     has = np.isfinite(series.excess)
     slow = has & (np.nan_to_num(series.excess) >= LEAST_EXCESS) & (np.nan_to_num(series.slowdown) >= LEAST_CHANGE)
     used = np.bincount(of, minlength=rows.size)

@@ -122,8 +122,8 @@ def date_axis(axes: Axes, fewest: int, most: int) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def name_groups(axes: Axes, names: Sequence[str], longest: int = 24) -> None:
+def name_groups(axes: Axes, names: Sequence[str]) -> None:
     """Write slanted names under groups at 0, 1, 2 and so on."""
-    shown = [printable(name, longest) for name in names]
+    shown = [printable(name, 24) for name in names]
     axes.set_xticks(range(len(names)), shown, rotation=35, ha="right", rotation_mode="anchor")
     axes.tick_params(axis="x", length=0)

@@ -38,7 +38,7 @@ class Comparison:
 
 
 def replay_record(
-    record: PlannerRecord, policy: Policy, *, seed: int = 0, progress: Callable[[float], None] | None = None
+    record: PlannerRecord, policy: Policy, *, progress: Callable[[float], None] | None = None
 ) -> Comparison:
     """Simulate the jobs of the record. Jobs that ran when it began take their place, but do not count."""
     if not len(record.jobs):
@@ -49,7 +49,7 @@ def replay_record(
     counts, starts = ~record.was_running[fits], record.starts[fits]
     if not counts.any():
         raise BadInput(record.jobs.file, "has no job that waited; let the planner run for longer")
-    run = simulate_jobs(jobs, JobMachine(nodes=record.nodes, space=record.space), policy, seed=seed, progress=progress)
+    run = simulate_jobs(jobs, JobMachine(nodes=record.nodes, space=record.space), policy, progress=progress)
     submit, runtime = jobs.rows["submit"], jobs.rows["runtime"]
     return Comparison(
         jobs=int(counts.sum()),

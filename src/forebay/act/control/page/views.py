@@ -21,6 +21,7 @@ from forebay.model.grant import ENDED, HELD, LIVE, Grant, NotAllowed, State
 Eye = int | None  # the uid whose grants are visible; None for all grants
 Document = Mapping[str, object]
 _SHOWN_DISKS = 4
+_MOST_ROWS = 20_000  # of a timeline
 _GROUPS: dict[str, frozenset[State]] = {
     "live": LIVE,
     "waiting": frozenset({State.ASKED, State.QUEUED}),
@@ -167,7 +168,7 @@ def list_grants(
     return {"number": live.last, "total": len(grants), "rows": rows}
 
 
-def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000) -> Document:
+def timeline(live: Live, eye: Eye, begin: float, end: float) -> Document:
     """Columns of all grants that exist at any time in [begin, end); if there are too many, the newest."""
     names = ("order", "id", "owner", "state", "begin", "end", "size", "job", "silent")
     rows: list[tuple[object, ...]] = []
@@ -178,9 +179,9 @@ def timeline(live: Live, eye: Eye, begin: float, end: float, most: int = 20_000)
             owner = ask.user or str(ask.uid)
             rows.append((grant.order, grant.id, owner, grant.state.value, since, until, ask.size, ask.job, silent))
     rows.sort(reverse=True)
-    columns = zip(*rows[:most], strict=True) if rows else ((),) * len(names)
+    columns = zip(*rows[:_MOST_ROWS], strict=True) if rows else ((),) * len(names)
     named = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    return {"number": live.last, "left_out": max(0, len(rows) - most), **named}
+    return {"number": live.last, "left_out": max(0, len(rows) - _MOST_ROWS), **named}
 
 
 # Decisions
