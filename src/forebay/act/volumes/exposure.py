@@ -55,7 +55,7 @@ class Exposer(Protocol):
 
 
 def find_free_port(address: str) -> tuple[str, int]:
-    """The address as the host of a URL, and a port of it that is free."""
+    """The host part of a URL for this address, and a port that is free there."""
     is_ipv6 = ":" in address
     with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
         listener.bind((address, 0))

@@ -18,7 +18,7 @@ from forebay.profile.findings.rules import find_problems
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""
 _PLAIN = ("share", "predicted_gain", "confidence", "seen", "because", "remedy")
-"""What it keeps of a finding as it is."""
+"""The fields of a finding that the history keeps unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
