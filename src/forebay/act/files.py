@@ -1,5 +1,6 @@
-"""Atomic writing of files: after a crash, a file is complete or unchanged."""
+"""Files that are complete or unchanged after a crash, and locks of files."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,3 +54,12 @@ def sync_folder(folder: Path) -> None:
     """Wait until all names in the folder are on the disk."""
     with open_folder(folder) as descriptor:
         os.fsync(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock the file until it is closed; return False if another process has locked it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

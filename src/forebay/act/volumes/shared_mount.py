@@ -5,7 +5,6 @@ A process in the background (`shared_keeper`) runs an I/O node and a mount, and 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forebay.act.command import Child, end_orphan, is_orphan_alive, run
-from forebay.act.files import write_synced
+from forebay.act.files import try_lock, write_synced
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import BadInput, Refused, UserError, why
 from forebay.model.grant import AVAILABLE, SHARED
@@ -117,7 +116,7 @@ class SharedMount:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             deadline = time.monotonic() + _START
-            while not _try_lock(folder):
+            while not try_lock(folder):
                 if time.monotonic() > deadline:
                     raise UserError(
                         f"cannot mount {self.path}: another process has been mounting in its folder for {_START:g} s; "
@@ -172,14 +171,6 @@ class SharedMount:
             self.path.chmod(0o700)
         except OSError as error:
             raise UserError(f"{self.path}: cannot give it to uid {record.uid}: {why(error)}") from None
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def mount_grant(client: Client, grant: GrantDocument, *, at: Path | None = None, job: str = "") -> Path:

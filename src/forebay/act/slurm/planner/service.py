@@ -4,7 +4,6 @@ Nothing that it does in Slurm needs it afterwards: if it is killed at any moment
 kept back starts by itself when the lease ends. The book of changes is on disk before Slurm is asked.
 """
 
-import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import CommandFailed
+from forebay.act.files import try_lock
 from forebay.act.metrics import Metric, Sample
 from forebay.act.slurm.planner.cluster import SlurmCommands
 from forebay.act.slurm.planner.plan import Because, Plan
@@ -229,10 +229,8 @@ def _lock_folder(folder: Path) -> Iterator[None]:
     """Let only one planner use the folder; the lock ends with the process."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another planner uses this folder; end it, or set schedule.folder") from None
+        if not try_lock(file.fileno()):
+            raise UserError(f"{folder}: another planner uses this folder; end it, or set schedule.folder")
         yield
 
 
