@@ -1,6 +1,5 @@
 """The folder of a data server: its identity, its lock, and the sessions that the server refuses."""
 
-import fcntl
 import json
 import os
 from array import array
@@ -8,6 +7,7 @@ from collections import OrderedDict
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from forebay.act.files import try_lock
 from forebay.act.forward.data.tree import Tree
 from forebay.model.errors import BadInput, UserError, why
 
@@ -31,10 +31,8 @@ class ServerFolder:
                 held.callback(os.close, lock)
             except OSError as error:
                 raise BadInput(str(folder), f"cannot use it as a server's folder: {why(error)}") from None
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"{folder}: another server uses this folder; stop it or choose another") from None
+            if not try_lock(lock):
+                raise UserError(f"{folder}: another server uses this folder; stop it or choose another")
             self.sharded = self._claim({"format": _FORMAT, "index": index, "servers": servers})
             self.close = held.pop_all().close
 
