@@ -14,10 +14,10 @@ from bench import SEED, verdict
 
 from forebay.history.measured_runs import Measured
 from forebay.history.traces.fives import read
+from forebay.model.arrays import Floats
 from forebay.profile.calibration.check import check_calibration, correlate_ranks, find_factors, fit_bandwidth
 from forebay.profile.calibration.fit import fit_parameters
 from forebay.profile.calibration.prediction import is_usable, predict_seconds
-from forebay.profile.findings.io_time import Floats
 
 WEEK = Path(__file__).resolve().parents[2] / "shared" / "data" / "theta" / "week4-2022.yaml.gz"
 GOAL, HALVES, DRAWS = 0.75, 100, 2000

@@ -35,8 +35,8 @@ from forebay.decide.allocate.baselines import random as random_allocation
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.place import greedy_clairvoyant, greedy_non_clairvoyant
 from forebay.decide.place import random as random_placement
-from forebay.decide.view import Floats, Ints
 from forebay.model.application import Application
+from forebay.model.arrays import Floats, Ints
 from forebay.model.decision import Placement
 from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
 from forebay.simulate.engine import HORIZON_SLACK, Measures, simulate

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.show.rows import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 from forebay.studies.burst_buffer.results import OPTIMAL, ROW, StorageResults, layout_of
 
 TB = 10**12

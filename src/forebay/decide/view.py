@@ -9,15 +9,12 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forebay.model.application import Application
+from forebay.model.arrays import Floats, Ints
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from forebay.model.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from forebay.model.arrays import Floats, Ints
 from forebay.model.kernels import hot_kernel
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LAST_NODE, LAST_FILE, LAST_END = 0, 1, 2
 """The indices of a server's state: the I/O node, the file and the end offset of its last request."""

@@ -7,20 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput, UserError
 from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
-from forebay.profile.pattern_detector import (
-    FEATURES,
-    VERSION,
-    Classifier,
-    Detector,
-    Floats,
-    Ints,
-    classify,
-    features,
-    parse_detector,
-)
+from forebay.profile.pattern_detector import FEATURES, VERSION, Classifier, Detector, classify, features, parse_detector
 
 Labelled = Sequence[tuple[Observation, str]]
 Document = dict[str, Any]

@@ -23,12 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.history.run_fields import OstSums
+from forebay.model.arrays import Bools, Floats, Ints
 
 Verdict = Literal["sick", "fine", "too little data"]
 Observations = npt.NDArray[np.void]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 LEAST_OSTS = 4
 LEAST_RUNS = 5

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from forebay.model.arrays import Floats
 from forebay.model.errors import BadInput, why
 from forebay.model.observation import Observation
 from forebay.model.situation import PATTERNS
@@ -34,8 +35,6 @@ then two layers, the first with ReLU."""
 _TREE = {**dict.fromkeys(("left", "right", "feature", "threshold"), "nodes"), "shares": "nodes classes"}
 """The tree's arrays. From node 0, go `left` if the feature is at most the threshold, else `right`; a leaf has -1."""
 Classifier = Literal["network", "tree"]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

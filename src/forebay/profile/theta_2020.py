@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.model.request import Floats, Ints, Requests
+from forebay.model.arrays import Floats, Ints
+from forebay.model.request import Requests
 from forebay.profile.synthetic_curves import apportion
 
 REQUESTS = 24_001

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.toml import load_toml
+from forebay.model.arrays import Bools, Floats
 
 Rows = NDArray[np.void]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Record = dict[str, Any]
 
 
@@ -22,7 +20,7 @@ def read_columns(module: str) -> dict[str, list[tuple[str, str]]]:
     return {kind: list(columns.items()) for kind, columns in tables.items()}
 
 
-def match_rows(rows: Rows, **wanted: object) -> Mask:
+def match_rows(rows: Rows, **wanted: object) -> Bools:
     """Which rows have these values in their columns."""
     chosen = np.ones(rows.size, dtype=bool)
     for column, value in wanted.items():

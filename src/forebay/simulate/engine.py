@@ -14,8 +14,9 @@ import numpy as np
 
 from forebay.decide.policy import Policy
 from forebay.decide.targets import choose_targets
-from forebay.decide.view import Floats, Ints, Judge, Score, View
+from forebay.decide.view import Judge, Score, View
 from forebay.model.application import Application
+from forebay.model.arrays import Floats, Ints
 from forebay.model.decision import Never, Placement
 from forebay.model.errors import BadInput, Refused
 from forebay.model.kernels import Array, hot_kernel

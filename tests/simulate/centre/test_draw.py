@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
-from forebay.show.rows import Floats, Ints
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import read_centre
 from forebay.simulate.centre.workload import read_workload

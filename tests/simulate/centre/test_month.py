@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forebay.decide.registry import find
-from forebay.show.rows import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.month import DECISIONS, Outcome, Space, run_month
 from forebay.simulate.centre.request_gains import Gain, gain_of, gains

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forebay.model.arrays import Floats
 from forebay.model.errors import BadInput
-from forebay.show.rows import Floats
 from forebay.simulate.centre.month import DECISIONS
 from forebay.studies.exascale.experiment import SETTINGS, VARIANTS, ExascaleStudy
 from forebay.studies.exascale.findings import make_report

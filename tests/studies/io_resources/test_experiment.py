@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from forebay.history.curves import Curves, read_curves
+from forebay.model.arrays import Floats
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.profile.synthetic_curves import synthetic_curves
-from forebay.show.rows import Floats
 from forebay.simulate.application_sets import PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import CLASS, TRUE, Results

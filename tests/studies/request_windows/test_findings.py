@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forebay.show.rows import Floats, Mask, match_rows
+from forebay.model.arrays import Bools, Floats
+from forebay.show.rows import match_rows
 from forebay.studies.request_windows.findings import conclusions, differences
 from forebay.studies.request_windows.results import percent, tuner_label
 from support.request_windows import PAPERS, TENTH, made_up, others
@@ -62,7 +63,7 @@ def test_what_was_heard_can_help_and_can_mislead() -> None:
     assert the(SAID, "After similar situations").endswith("0.60 instead of 1.20 in all 60.")
     learned = FULL.learned.copy()
     regret: Floats = learned["regret"]
-    similar: Mask = learned["similar"]
+    similar: Bools = learned["similar"]
     regret[similar] *= 2.05
     told = the(conclusions(replace(FULL, learned=learned)), "After similar situations")
     assert told.endswith("1.23 instead of 1.20 in all 60.")  # which is as much

@@ -12,7 +12,8 @@ import numpy as np
 from forebay.decide.allocate.baselines import best_bandwidth, nsys
 from forebay.decide.allocate.tcpu import tcpu
 from forebay.decide.policy import Input, allocator
-from forebay.decide.view import Floats, Score, View
+from forebay.decide.view import Score, View
+from forebay.model.arrays import Floats
 from forebay.model.decision import Allocation, Never
 
 _MOST_APPLICATIONS = 200  # each is a level of recursion

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forebay.decide.stripe.choice import valid_size
-from forebay.decide.stripe.response import Floats, expect_throughput, points, respond, usable_runs
+from forebay.decide.stripe.response import expect_throughput, points, respond, usable_runs
 from forebay.decide.stripe.view import Past, StripeView
+from forebay.model.arrays import Floats
 from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import MIB, TO_THE_END, Component, Layout
 

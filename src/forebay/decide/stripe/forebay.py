@@ -38,13 +38,12 @@ from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import place
 from forebay.decide.stripe.progressive import refine
 from forebay.decide.stripe.reasons import missing_runs, small_files, stripes
-from forebay.decide.stripe.response import Floats, Response, respond, usable_peers, usable_runs
+from forebay.decide.stripe.response import Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
+from forebay.model.arrays import Bools, Floats
 from forebay.model.errors import BadInput
 from forebay.model.layout import DEFAULT_SIZE, GRAIN, KIB, MOST_SIZE
 from forebay.model.units import format_bandwidth, plural
-
-Flags = NDArray[np.bool_]
 
 SIZES = tuple(256 * KIB << doublings for doublings in range(9))
 """The stripe sizes to try: 256 KiB to 64 MiB."""
@@ -73,7 +72,7 @@ class Grid:
 
     counts: NDArray[np.int_]
     sizes: NDArray[np.int_]
-    known: Flags
+    known: Bools
     share: Floats
     free: int
 
@@ -89,7 +88,7 @@ class _Outlook:
     gain: Floats  # expected, over the best known option
     risk: Floats  # of being worse than the best known option by more than the margin
     margin: float
-    safe: Flags
+    safe: Bools
     last: int | None  # the layout of the last run, if it is worse than the margin allows
 
     def layout(self, option: int) -> str:
@@ -222,7 +221,7 @@ def explore(outlook: _Outlook) -> int:
     return int(safe[top]) if value[top] >= _SETTLED else outlook.best
 
 
-def _first_look(counts: NDArray[np.int_], known: Flags, best: int, worse: Floats) -> Flags:
+def _first_look(counts: NDArray[np.int_], known: Bools, best: int, worse: Floats) -> Bools:
     """Select options with more stripes than were ever run, if the best known has the most so far.
 
     If it has the fewest, select those with fewer, but only once more are sure to be worse or not
@@ -249,7 +248,7 @@ def _reach(view: StripeView, options: Grid, gain: Floats, worse: Floats) -> Floa
     return np.where(long, np.where(followed, math.inf, _LONG_STEP), _STEP)
 
 
-def _within_steps(options: Grid, known: Flags, reach: Floats) -> Flags:
+def _within_steps(options: Grid, known: Bools, reach: Floats) -> Bools:
     """Select options within `reach` doublings of a known one, or with one stripe for each free target."""
     count, size = np.log2(options.counts), np.log2(options.sizes)
     counts_apart = np.abs(np.subtract.outer(count, count[known]))

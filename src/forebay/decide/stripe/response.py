@@ -20,12 +20,11 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from forebay.decide.stripe.view import Past, Peers, StripeView
+from forebay.model.arrays import Floats
 from forebay.model.layout import MIB
-
-Floats = NDArray[np.float64]
 
 # Spread and reach (in doublings) of deviations from a hypothesis. From one count to its double, the
 # throughput can change by about 15 % (one standard deviation) more or less than expected.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.log import Job
 from forebay.history.darshan.sections import Module, Sections, UnreadableLog
+from forebay.model.arrays import Floats
 
-Floats = NDArray[np.float64]
 COLUMNS, ROWS = 120, 48
 MOST_TRACED = 20_000_000
 """The most traced requests that are read."""

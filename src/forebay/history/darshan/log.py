@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from forebay.history.darshan.library import backend
 from forebay.history.darshan.sections import Header, Module, Sections, UnreadableLog, read_header
 from forebay.history.run_fields import LATEST, MOST_PROCESSES, SIZE_BINS
+from forebay.model.arrays import Floats
 
 CHUNK = 2048
 """Records in memory at a time; 1.4 MB of POSIX records."""
@@ -30,7 +31,6 @@ BINS = [size.replace("-", "_").replace("+", "_PLUS") for size in SIZE_BINS]
 """Request sizes in the names of counters, like 1K_10K and 1G_PLUS."""
 Chunk = NDArray[Any]
 """Records of a module."""
-Floats = NDArray[np.float64]
 _ffi, _lib = backend.ffi, backend.libdutil
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.process_logs import slowness
 from forebay.history.darshan.sections import FileLayout
+from forebay.model.arrays import Ints
 
-Ints = NDArray[np.int64]
 _FIELDS = 5  # of a component: size, begin, end, the index of its first OST, and the number of OSTs
 _OST_BITS = 16  # of a number in `osts`; the index of the file system is above
 _COLUMNS = (

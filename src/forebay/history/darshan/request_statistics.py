@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from forebay.history.darshan.file_sizes import FileSizeCount
 from forebay.history.darshan.log import BINS, Sums, counter_columns
 from forebay.history.run_fields import OPERATIONS, ORDERS, Row
+from forebay.model.arrays import Ints
 from forebay.model.file_sizes import format_sizes
 
-Ints = NDArray[np.int64]
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
 """The ids of <STDIN>, <STDOUT> and <STDERR>, whose requests do not go to a file system."""
 _FEW = 50

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forebay.model.request import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 
 # Kopanski and Rzadca 2021, section 4: a log-normal distribution fitted to the memory per processor of MetaCentrum's
 # log, in KiB; at least 100 MB. The numbers are those of their published generator.

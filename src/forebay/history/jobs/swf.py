@@ -12,8 +12,8 @@ from forebay.history.jobs.builder import LONGEST, MOST_NODES, short_name
 from forebay.history.jobs.drawn_space import draw_bytes_per_node
 from forebay.history.traces.columns import describe_left_out
 from forebay.history.traces.swf import KILOBYTE, PARTIAL, UNKNOWN, Block, read_blocks, volume_per_processor
+from forebay.model.arrays import Floats, Ints
 from forebay.model.jobs import JOB, BadRow, Jobs
-from forebay.model.request import Floats, Ints
 from forebay.model.system import MOST_BYTES
 
 _USED = {

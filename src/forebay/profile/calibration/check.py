@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.history.measured_runs import Measured
+from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
 from forebay.profile.calibration.fit import fit_parameters
 from forebay.profile.calibration.prediction import Parameters, is_usable, predict_seconds
-from forebay.profile.findings.io_time import Floats, Ints
 
 LEAST_RUNS = 20
 """With fewer runs, the half that checks the fit shows nothing."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forebay.history.measured_runs import Measured
+from forebay.model.arrays import Floats, Ints
 from forebay.profile.calibration.prediction import Parameters, Waiting, is_usable, predict_seconds
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Ints, Pair
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair
 
 _NOISE = 0.5  # of the logarithm of a run's seconds: runs of the same program differ by a factor of 1.6
 _FAR = 1.0  # times the noise

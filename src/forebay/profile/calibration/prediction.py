@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from forebay.history.measured_runs import Measured
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Floats, Pair, count_waits
+from forebay.model.arrays import Floats
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair, count_waits
 
 OPERATIONS = ("reads", "writes")
 _VOLUME, _PROCESSES = 1e9, 100.0

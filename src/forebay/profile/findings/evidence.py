@@ -8,19 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.profile.findings.io_time import (
-    DEFAULT,
-    FileSystem,
-    Floats,
-    Ints,
-    Limits,
-    count_waits,
-    data_time,
-    ideal_time,
-)
+from forebay.model.arrays import Bools, Floats, Ints
+from forebay.profile.findings.io_time import DEFAULT, FileSystem, Limits, count_waits, data_time, ideal_time
 from forebay.profile.findings.targets import Targets, read_targets
 
-Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Files = NDArray[np.uint64]

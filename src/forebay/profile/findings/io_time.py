@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import Uses
+from forebay.model.arrays import Floats
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Pair = tuple[float, float]
 """For reads and for writes."""
 

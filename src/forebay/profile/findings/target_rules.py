@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from forebay.model.arrays import Bools
 from forebay.model.units import format_size, plural
-from forebay.profile.findings.evidence import Bools, Evidence, Files
+from forebay.profile.findings.evidence import Evidence, Files
 from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.ost_health import is_comparable, was_slow
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.profile.findings.io_time import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
 from forebay.history.darshan.ost_usage import find_links
+from forebay.model.arrays import Floats
 
-Floats = NDArray[np.float64]
 Mounts = NDArray[np.int16]
 SHOWN = 15
 """Files in each order."""

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from forebay.history.darshan.activity import Activity, read_activity
 from forebay.history.darshan.file_records import KINDS, ModuleTotals, Uses, count_strided
 from forebay.history.darshan.log import open_log
+from forebay.model.arrays import Floats
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.overview.files import FileOverview, describe_files
 from forebay.profile.overview.targets import Target, describe_targets
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from forebay.model.arrays import Floats
+
 LEAST_BEFORE = 10
 LEAST_AFTER = 5
 MOST = 400

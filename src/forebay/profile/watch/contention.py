@@ -15,14 +15,13 @@ slow at the same time, or if the shared OSTs are slow by themselves.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from forebay.history.store.run_columns import Records, WatchedRuns
+from forebay.model.arrays import Bools, Floats, Ints
 from forebay.profile.watch.change_point import LEAST_CHANGE, adjust
-from forebay.profile.watch.series import Floats, Ints, Series, join_runs
+from forebay.profile.watch.series import Series, join_runs
 from forebay.profile.watch.shared_targets import Pairs, SharedTargets, split_target
 
-Bools = npt.NDArray[np.bool_]
 LEAST_PART = 0.5
 LEAST_TRAFFIC = 0.1
 LEAST_EXCESS = 2.0

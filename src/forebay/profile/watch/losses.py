@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.history.store.run_columns import WatchedRuns
-from forebay.profile.watch.series import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 
 Unit = Literal["node hours", "process hours"]
 MOST = 50

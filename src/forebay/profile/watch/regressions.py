@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.history.store.run_columns import WatchedRuns
+from forebay.model.arrays import Floats, Ints
 from forebay.profile.watch.change_point import (
     LEAST_AFTER,
     LEAST_BEFORE,
@@ -16,7 +17,7 @@ from forebay.profile.watch.change_point import (
     find_rise,
     select_sure,
 )
-from forebay.profile.watch.series import Floats, Ints, Series
+from forebay.profile.watch.series import Series
 
 ReadLayouts = Callable[[Sequence[int]], Sequence[tuple[int, int]]]
 _MOST_OF = 0.5

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from forebay.history.store.run_columns import Records
+from forebay.model.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 LEAST_BYTES = 1 << 20
 NEIGHBOURS = 10
 """Runs on each side that show what is usual for a run."""

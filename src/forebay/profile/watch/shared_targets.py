@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forebay.history.store.run_columns import Records
-from forebay.profile.watch.series import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 
 MOST_PAIRS = 100_000_000
 """Pairs of runs on an OST that are looked at, the newest."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from forebay.history.run_fields import OstSums
 from forebay.history.store.run_columns import Records, WatchedRuns
+from forebay.model.arrays import Floats, Ints
 from forebay.profile.ost_health import is_comparable, rank_osts
 from forebay.profile.watch.change_point import (
     LEAST_AFTER,
@@ -27,7 +28,7 @@ from forebay.profile.watch.change_point import (
     find_rise,
     select_sure,
 )
-from forebay.profile.watch.series import Floats, Ints, Series, join_runs
+from forebay.profile.watch.series import Series, join_runs
 
 BLOCK = 100
 LEAST_KINDS = 3

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from forebay.history.run_fields import Row
 from forebay.history.store.totals import AppSums
+from forebay.model.arrays import Floats
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import format_binary, plural
 from forebay.profile.filesystem_usage import DEFAULT_COUNT, Bin, Usage
@@ -21,7 +22,6 @@ from forebay.show.figures.looks import FAINT, INK, annotate, centre_groups
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, legend_above, panels, printable, write
 from forebay.show.phrases import format_share, size
-from forebay.show.rows import Floats
 
 _NAMED = 6
 _TOP = 15

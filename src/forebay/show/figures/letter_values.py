@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
+from forebay.model.arrays import Floats
 from forebay.show.figures.looks import INK, Look, centre_groups
-from forebay.show.rows import Floats, finite_values
+from forebay.show.rows import finite_values
 
 LETTER_VALUES = (
     "The widest box holds the middle half of the jobs, each narrower one half of the rest on both sides; dots are the "

@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from scipy.special import stdtrit
 
 from forebay.history.toml import load_toml
+from forebay.model.arrays import Floats
 from forebay.show.figures.sheet import Style, printable
-from forebay.show.rows import Floats, finite_values
+from forebay.show.rows import finite_values
 
 
 @dataclass(frozen=True, slots=True)

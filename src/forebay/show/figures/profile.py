@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from forebay.history.run_fields import SIZE_BINS
 from forebay.history.store.past_runs import Behaviour
+from forebay.model.arrays import Floats
 from forebay.model.units import format_bandwidth, plural
 from forebay.profile.access_pattern import Access
 from forebay.profile.application import Profile
@@ -18,7 +19,6 @@ from forebay.show.figures.looks import FAINT, INK, annotate
 from forebay.show.figures.scales import bandwidth_axis, date_axis
 from forebay.show.figures.sheet import Style, house_style, panels, printable, write
 from forebay.show.phrases import format_share, shorten
-from forebay.show.rows import Floats
 
 _LINE = "#0072B2"
 _DAY = 86_400.0

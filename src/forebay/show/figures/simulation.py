@@ -9,9 +9,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from forebay.model.arrays import Floats
 from forebay.show.figures.looks import INK, annotate
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
-from forebay.show.rows import Floats
 
 _OWN, _IO, _CON, _BUSY, _STUCK = "#0072B2", "#56B4E9", "#D55E00", "#7F7F7F", "#DDDDDD"
 _CELLS = ListedColormap(["#F1F1F1", _OWN])

@@ -8,11 +8,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from forebay.model.arrays import Floats
 from forebay.show.figures.looks import INK, annotate, centre_groups
 from forebay.show.figures.scales import date_axis
 from forebay.show.figures.sheet import WIDTH, Style, blank_sheet, house_style, printable, write
 from forebay.show.phrases import MODES, describe_splitting, size
-from forebay.show.rows import Floats
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.run import Run
 from forebay.simulate.storage.usage import ALLOCATED

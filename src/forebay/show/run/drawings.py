@@ -7,7 +7,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from forebay.model.arrays import Floats
+
 READ, WRITE = "read", "write"
 """Classes of the style sheet."""
 OPERATIONS = ((READ, "reads"), (WRITE, "writes"), ("meta", "metadata"))

@@ -13,11 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
+from forebay.model.arrays import Floats
 from forebay.show.figures.looks import INK, LOOKS, Look, annotate, key, looks_of
 from forebay.show.figures.scales import name_groups
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import MODES, describe_splitting, join_names, size
-from forebay.show.rows import Floats, Rows, distinct_values, finite_values, match_rows, select
+from forebay.show.rows import Rows, distinct_values, finite_values, match_rows, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.results import CORRECT, METRICS, StorageResults, platform_label
 

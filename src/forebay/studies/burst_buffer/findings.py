@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from forebay.model.arrays import Floats, Ints
 from forebay.model.units import plural
 from forebay.show.phrases import compare, join_names, number, percent, size, span
 from forebay.show.report import Details, Report, Section
-from forebay.show.rows import Floats, Ints, Rows, distinct_values, match_rows, records, select
+from forebay.show.rows import Rows, distinct_values, match_rows, records, select
 from forebay.studies.burst_buffer import results as study
 from forebay.studies.burst_buffer.figures import figures_of
 from forebay.studies.burst_buffer.results import BASELINE, BEST, CORRECT, ENOUGH, FOREBAY, METRICS, StorageResults

@@ -8,18 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from forebay.model.arrays import Floats, Ints
 from forebay.show.phrases import MODES, size
-from forebay.show.rows import (
-    Floats,
-    Ints,
-    Record,
-    Rows,
-    distinct_values,
-    finite_values,
-    match_rows,
-    read_columns,
-    select,
-)
+from forebay.show.rows import Record, Rows, distinct_values, finite_values, match_rows, read_columns, select
 from forebay.simulate.storage.rules import OPTIMAL as OPTIMAL
 from forebay.simulate.storage.rules import SPLIT
 

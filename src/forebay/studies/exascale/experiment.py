@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from forebay.kernel_cache import sources_digest
-from forebay.show.rows import Floats, Ints, Rows
+from forebay.model.arrays import Floats, Ints
+from forebay.show.rows import Rows
 from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month

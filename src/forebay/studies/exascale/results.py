@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from forebay.show.rows import Floats, Rows, distinct_values, match_rows, read_columns, select
+from forebay.model.arrays import Floats
+from forebay.show.rows import Rows, distinct_values, match_rows, read_columns, select
 from forebay.simulate.centre.month import DECISIONS
 from forebay.simulate.centre.request_gains import Gain
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from forebay.model.arrays import Bools, Floats
 from forebay.model.curve import Curve
 from forebay.profile.curve_shapes import Shape, class_curves, classify
 from forebay.show.figures import looks, scales
@@ -21,7 +22,7 @@ from forebay.show.figures.looks import FAINT, INK, Band, Look, key
 from forebay.show.figures.scales import Bands
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, sketch_each
 from forebay.show.phrases import join_names
-from forebay.show.rows import Floats, Mask, finite_values
+from forebay.show.rows import finite_values
 from forebay.studies.io_resources.results import CLASS, GREEDY, TRUE, Bin, Results
 
 _LOAD = r"I/O load on the targets, I/O-load($\pi_{\mathrm{sys}}$)"
@@ -132,7 +133,7 @@ def describe_leaders(subject: Subject, metric: str) -> str:
     return f" Lowest mean: {join_names(shown)}."
 
 
-def by_bin(results: Results, chosen: Mask, values: Floats) -> Band:
+def by_bin(results: Results, chosen: Bools, values: Floats) -> Band:
     """Return the mean, 10th and 90th percentile of the values of the chosen runs, for every bin that has any."""
     points = []
     for bin_ in results.bins:
@@ -295,7 +296,7 @@ def low_and_high(subject: Subject) -> Figure:
     )
 
 
-def _ranges(subject: Subject) -> dict[str, Mask]:
+def _ranges(subject: Subject) -> dict[str, Bools]:
     """Return, by title, masks of the runs in the lowest and in the highest third of the bins that have any."""
     results = subject.results
     chosen = results.select(place=subject.placer) & np.isfinite(results.runs["mean_io_slowdown"])

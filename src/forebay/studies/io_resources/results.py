@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.show.rows import Floats, Mask, Record, Rows, distinct_values, read_columns
+from forebay.model.arrays import Bools, Floats
+from forebay.show.rows import Record, Rows, distinct_values, read_columns
 from forebay.simulate.engine import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
@@ -47,24 +48,24 @@ class Results:
     runs: Rows
     occupancy: Floats
 
-    def select(self, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Mask:
+    def select(self, allocate: str | None = None, place: str | None = None, curves: str = TRUE) -> Bools:
         """Return a mask of the runs with these policies, and with policies that saw these curves."""
-        chosen: Mask = self.runs["curves"] == curves
+        chosen: Bools = self.runs["curves"] == curves
         for kind, policy in (("allocate", allocate), ("place", place)):
             if policy is not None:
                 chosen &= self.runs[kind] == policy
         return chosen
 
-    def within(self, low: float, high: float) -> Mask:
+    def within(self, low: float, high: float) -> Bools:
         """Return a mask of the runs with an I/O-load(pi_sys) in [low, high)."""
-        inside: Mask = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
+        inside: Bools = (self.runs["io_load_sys"] >= low) & (self.runs["io_load_sys"] < high)
         return inside
 
-    def bins_of(self, chosen: Mask) -> list[Bin]:
+    def bins_of(self, chosen: Bools) -> list[Bin]:
         """Return the bins that hold any of the chosen runs."""
         return [bin_ for bin_ in self.bins if (chosen & self.within(*bin_)).any()]
 
-    def nearest_bin(self, chosen: Mask, load: float) -> Bin | None:
+    def nearest_bin(self, chosen: Bools, load: float) -> Bin | None:
         """Return the bin around `load`, or else the nearest one that holds chosen runs."""
         return min(self.bins_of(chosen), key=lambda b: abs(b.middle - load), default=None)
 

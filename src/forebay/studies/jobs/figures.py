@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from forebay.model.arrays import Floats
 from forebay.model.jobs import Jobs
 from forebay.model.units import format_duration, plural
 from forebay.show.figures.letter_values import LETTER_VALUES, letter_values
@@ -25,7 +26,7 @@ from forebay.show.figures.sheet import (
     printable,
     sketch_each,
 )
-from forebay.show.rows import Floats, Rows, distinct_values, select
+from forebay.show.rows import Rows, distinct_values, select
 from forebay.studies.jobs.gantt import place_blocks
 from forebay.studies.jobs.measures import SIZES, used_over_time
 from forebay.studies.jobs.results import METRICS, JobsResults, ratios, sweep_records

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.show.rows import Floats, Ints
+from forebay.model.arrays import Floats, Ints
 
 
 class Block(NamedTuple):

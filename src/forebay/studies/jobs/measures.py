@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from forebay.model.arrays import Bools, Floats, Ints
 from forebay.model.jobs import Jobs
-from forebay.show.rows import Floats, Ints, Mask, Rows
+from forebay.show.rows import Rows
 
 SHORT = 600.0
 """Shorter run times, in seconds, count as this many, so that jobs of seconds do not decide the mean slowdown."""
@@ -65,7 +66,7 @@ def users_fairness(jobs: Jobs, slowdowns: Floats) -> float:
     return float(means.sum() ** 2 / (means.size * (means**2).sum()))
 
 
-def size_masks(jobs: Jobs, nodes: int) -> Mapping[str, Mask]:
+def size_masks(jobs: Jobs, nodes: int) -> Mapping[str, Bools]:
     """Which jobs have each size of SIZES."""
     size: Ints = jobs.rows["nodes"]
     small, medium = nodes / 12, nodes / 3

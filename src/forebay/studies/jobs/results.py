@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forebay.model.arrays import Floats
 from forebay.model.jobs import Jobs
-from forebay.show.rows import Floats, Record, Rows, distinct_values, read_columns, select
+from forebay.show.rows import Record, Rows, distinct_values, read_columns, select
 from forebay.studies.jobs.measures import bounded_slowdowns, waits
 
 _COLUMNS = read_columns(__file__)

@@ -10,11 +10,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from forebay.model.arrays import Floats
 from forebay.model.units import format_binary, plural
 from forebay.show.figures.looks import INK, LOOKS, Look, boxes, key, looks_of
 from forebay.show.figures.sheet import WIDTH, Sketch, Style, blank_sheet, draw_panels, legend_above, panels, sketch_each
 from forebay.show.phrases import join_names
-from forebay.show.rows import Floats, Rows, distinct_values, select
+from forebay.show.rows import Rows, distinct_values, select
 from forebay.simulate.requests.learning import BIN
 from forebay.studies.request_windows import results as study
 from forebay.studies.request_windows.demand import SHARES, STAYS, THINKS

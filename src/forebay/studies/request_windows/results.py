@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.toml import load_toml
+from forebay.model.arrays import Floats, Ints
 from forebay.model.layout import KIB
 from forebay.model.situation import PATTERNS
 from forebay.model.units import format_binary, plural
 from forebay.profile.request_watch import TALLY
-from forebay.show.rows import Floats, Ints, Rows, distinct_values, match_rows, read_columns, select
+from forebay.show.rows import Rows, distinct_values, match_rows, read_columns, select
 from forebay.simulate.requests.learning import BIN
 from forebay.simulate.requests.workload import Experiment, Workload
 

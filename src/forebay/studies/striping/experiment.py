@@ -10,8 +10,9 @@ from numpy.random import Generator
 
 from forebay.decide.registry import find
 from forebay.kernel_cache import sources_digest
+from forebay.model.arrays import Floats
 from forebay.model.layout import KIB, Layout
-from forebay.show.rows import Floats, Rows
+from forebay.show.rows import Rows
 from forebay.simulate.striping import machine
 from forebay.simulate.striping.learn import Case, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, LOCAL

@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from forebay.model.arrays import Floats
 from forebay.model.units import plural
 from forebay.show.figures.looks import Band, draw_band, key, looks_of
 from forebay.show.figures.sheet import Sketch, Style, draw_panels, printable, read_texts, sketch
-from forebay.show.rows import Floats, distinct_values, select
+from forebay.show.rows import distinct_values, select
 from forebay.studies.striping.results import APART, NOBODY, OTHERS, StripingResults, first_near, later_runs
 
 _TEXTS = read_texts(__file__)

@@ -6,11 +6,12 @@ from itertools import groupby
 
 import numpy as np
 
+from forebay.model.arrays import Floats
 from forebay.model.layout import MIB
 from forebay.model.units import plural
 from forebay.show.phrases import join_names
 from forebay.show.report import Report, Section, Table
-from forebay.show.rows import Floats, Record, distinct_values, group, records, select
+from forebay.show.rows import Record, distinct_values, group, records, select
 from forebay.simulate.striping.machine import CORI, LOCAL, Machine
 from forebay.studies.striping import results as study
 from forebay.studies.striping.figures import figures_of

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from forebay.history.toml import load_toml
-from forebay.show.rows import Floats, Rows, distinct_values, read_columns, select
+from forebay.model.arrays import Floats
+from forebay.show.rows import Rows, distinct_values, read_columns, select
 
 _COLUMNS = read_columns(__file__)
 RUN, NOISE, ASSUMED = (np.dtype(_COLUMNS[kind]) for kind in ("run", "noise", "assumed"))
