@@ -13,7 +13,7 @@ OVER = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
      "TIMEOUT"}
 )  # fmt: skip
-_YEAR = 365 * 86400.0
+YEAR = 365 * 86400.0  # the limit of a job without one, as in Slurm's backfill
 _COLUMNS = {"JobID": 24, "JobArrayID": 40, "State": 24, "TimeLimit": 24, "TimeLeft": 24, "BurstBufferState": 24,
             "PriorityLong": 24, "BatchFlag": 4, "Requeue": 4, "HetJobID": 24, "Reason": 330}  # fmt: skip
 
@@ -101,7 +101,7 @@ def _parse_job(line: str) -> QueuedJob:
     values = [line[end - width : end].strip() for end, width in zip(ends, _COLUMNS.values(), strict=True)]
     fields = {name: "" if value in ("(null)", "N/A") else value for name, value in zip(_COLUMNS, values, strict=True)}
     limit = parse_time_limit(fields["TimeLimit"])
-    if limit is not None and limit >= _YEAR:  # Slurm's backfill gives jobs without a limit a year
+    if limit is not None and limit >= YEAR:
         limit = None
     return QueuedJob(
         number=fields["JobID"],

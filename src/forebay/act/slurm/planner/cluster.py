@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, CommandHangs, Completed, run_unchecked
-from forebay.act.slurm.queue import parse_time_limit
+from forebay.act.slurm.queue import YEAR, parse_time_limit
 from forebay.model.units import parse_size
 
 _BREAK = "\x1f"  # between fields: no name contains it
@@ -17,7 +17,6 @@ _FIELDS = (
     "EndTime", "EligibleTime", "PriorityLong", "Nice", "NumNodes", "NumCPUs", "TimeLimit", "BurstBuffer",
     "BurstBufferState", "HetJobID",
 )  # fmt: skip
-_YEAR = 365 * 86400.0  # the limit of a job without one, as in Slurm's backfill
 _UNKNOWN = ("", "(null)", "N/A", "NONE", "Unknown")
 _UNUSABLE = re.compile(r"DOWN|DRAIN|FAIL|MAINT|REBOOT|POWER|RESERVED|FUTURE|UNKNOWN|NO_RESPOND|\*", re.IGNORECASE)
 RUNNING = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED"})
@@ -183,7 +182,7 @@ def _parse_job(fields: Mapping[str, str]) -> SlurmJob:
 @lru_cache(10_000)  # a long queue has few different values
 def _limit(text: str) -> float:
     limit = parse_time_limit(text)
-    return _YEAR if limit is None else min(limit, _YEAR)
+    return YEAR if limit is None else min(limit, YEAR)
 
 
 def _read_name(text: str) -> str:
