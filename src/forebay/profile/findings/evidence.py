@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from forebay.history.darshan.file_records import FileRecords, Uses
 from forebay.model.arrays import Bools, Floats, Ints
 from forebay.profile.findings.io_time import DEFAULT, FileSystem, Limits, count_waits, data_time, ideal_time
-from forebay.profile.findings.targets import Targets, read_targets
+from forebay.profile.findings.targets import Targets, locate_files, read_targets
 
 Singles = NDArray[np.float32]
 Counts = NDArray[np.int32]
@@ -252,10 +252,7 @@ class Evidence:
         if used is None or not chosen.any() or self.nprocs == 1:
             return 0.0
         uses = self.posix[chosen]
-        order = np.argsort(used.file_ids, kind="stable")
-        files: Files = uses["id"]
-        at = order[np.minimum(np.searchsorted(used.file_ids[order], files), order.size - 1)]
-        known = used.file_ids[at] == files
+        at, known = locate_files(used.file_ids, uses["id"])
         stripes = np.maximum(used.stripes[at] if count is None else np.full(at.size, count), 1)
         written, requests = uses["bytes"][:, 1], np.maximum(uses["requests"][:, 1], 1)
         mean = written / requests
@@ -266,9 +263,10 @@ class Evidence:
         block = mean * self.fs.neighbours
         extent = np.maximum(np.minimum(used.stripe_size[at], block), block / stripes)
         large = np.where((mean >= self.fs.rpc) & (stripes > 1), written / np.maximum(extent, 1), 0.0)
-        turns = np.bincount(at[known], weights=(small + large)[known], minlength=order.size)
-        at_once = np.minimum(np.bincount(at[known], weights=stripes[known], minlength=order.size)
-                             / np.maximum(np.bincount(at[known], minlength=order.size), 1), self.nprocs)  # fmt: skip
+        turns = np.bincount(at[known], weights=(small + large)[known], minlength=used.file_ids.size)
+        counts = np.bincount(at[known], minlength=used.file_ids.size)
+        sums = np.bincount(at[known], weights=stripes[known], minlength=used.file_ids.size)
+        at_once = np.minimum(sums / np.maximum(counts, 1), self.nprocs)
         return float((turns / np.maximum(at_once, 1)).max()) * self.fs.lock
 
     def measure_share(self, uses: Bools | Floats) -> float | None:

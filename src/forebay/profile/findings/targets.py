@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.model.arrays import Floats, Ints
+from forebay.model.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,13 @@ class Targets:
         return int(self.osts.max()) + 1
 
 
+def locate_files(ids: NDArray[np.uint64], files: NDArray[np.uint64]) -> tuple[Ints, Bools]:
+    """The index of each file among `ids`, and whether it is one of them; else the index means nothing."""
+    order = np.argsort(ids, kind="stable")
+    at = order[np.minimum(np.searchsorted(ids[order], files), ids.size - 1)]
+    return at, ids[at] == files
+
+
 def read_targets(records: FileRecords, uses: Uses) -> Targets | None:
     """The OSTs of these records of POSIX; None if the log does not say where files are."""
     layouts = [layout for layout in records.layouts if layout.components and len(layout.osts)]
@@ -39,11 +46,7 @@ def read_targets(records: FileRecords, uses: Uses) -> Targets | None:
     if not any(columns["total_bytes"]):
         return None
     ids = np.array([layout.file for layout in layouts], dtype=np.uint64)
-    order = np.argsort(ids, kind="stable")
-    files: NDArray[np.uint64] = uses["id"]
-    place = np.minimum(np.searchsorted(ids[order], files), ids.size - 1)
-    has_layout = ids[order][place] == files
-    at = order[place[has_layout]]
+    at, has_layout = locate_files(ids, uses["id"])
     widest = [max(layout.components, key=lambda c: c.stripes) for layout in layouts]
     return Targets(
         osts=np.array(columns["ost"]),
@@ -53,5 +56,5 @@ def read_targets(records: FileRecords, uses: Uses) -> Targets | None:
         file_ids=ids,
         stripes=np.array([c.stripes for c in widest]),
         stripe_size=np.array([c.size for c in widest]),
-        file_bytes=np.bincount(at, weights=moved[has_layout], minlength=ids.size).astype(float),
+        file_bytes=np.bincount(at[has_layout], weights=moved[has_layout], minlength=ids.size).astype(float),
     )
