@@ -1,7 +1,7 @@
 """Volumes as btrfs subvolumes, whose size a quota enforces.
 
 The quota covers only the subvolume itself. The kernel lets any user create subvolumes inside it and counts each
-separately, so a user can exceed the quota that way. Forebay reports such a volume as not enforced.
+separately, so a user can exceed the quota that way. Such a volume is not `enforced`.
 """
 
 import errno
