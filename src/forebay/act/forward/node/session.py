@@ -29,11 +29,11 @@ from forebay.act.forward.net.wire import (
     checksum,
     pack,
 )
+from forebay.act.forward.node.answers import fill_holes, order_parts
 from forebay.act.forward.node.backend import Answer, NodeFile
 from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.node.identity import identify_client
 from forebay.act.forward.node.job_accounting import JobProcess
-from forebay.act.forward.striping import sort_parts
 from forebay.model.layout import Layout
 from forebay.profile.request_watch import finish, observe
 
@@ -52,7 +52,6 @@ _QUERIES = {*payloads.REQUESTS, *_PLAIN} - _INTERNAL
 _CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE, Kind.APPEND)
 _ABOUT_LEASES = (Kind.WATCH, Kind.RECALLED)
 _READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
-_ZEROS = memoryview(bytes(1 << 20))
 _pack = HEADER.pack
 
 
@@ -380,28 +379,3 @@ class Session:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(end)
-
-
-def order_parts(request: Request) -> list[Bytes]:
-    """Order the bytes of a read for which every server had all bytes."""
-    pieces, parts = request.pieces, request.parts
-    if len(pieces) == 1 or not any(piece.cuts for piece in pieces):
-        return parts  # type: ignore[return-value]
-    return [part for _, _, part in sort_parts(zip(pieces, parts, strict=True))]
-
-
-def fill_holes(request: Request, size: int) -> list[Bytes]:
-    """Order the bytes of a read for which servers had fewer bytes; holes in a file of `size` bytes become zeros.
-
-    Beyond that size, the data ends at the first missing byte: later bytes may be newer than the size.
-    """
-    end = size - request.message.offset
-    data: list[Bytes] = []
-    answers = ((piece, part or b"") for piece, part in zip(request.pieces, request.parts, strict=True))
-    for at, length, part in sort_parts(answers):
-        data.append(part)
-        hole = min(length, end - at) - len(part)
-        data += (_ZEROS[: hole - begin] for begin in range(0, hole, len(_ZEROS)))
-        if max(len(part), end - at) < length:
-            break
-    return data

@@ -1,0 +1,32 @@
+"""The bytes of answers to reads, put together from what servers sent."""
+
+from forebay.act.forward.net.wire import Bytes
+from forebay.act.forward.node.dispatch import Request
+from forebay.act.forward.striping import sort_parts
+
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+def order_parts(request: Request) -> list[Bytes]:
+    """Order the bytes of a read for which every server had all bytes."""
+    pieces, parts = request.pieces, request.parts
+    if len(pieces) == 1 or not any(piece.cuts for piece in pieces):
+        return parts  # type: ignore[return-value]
+    return [part for _, _, part in sort_parts(zip(pieces, parts, strict=True))]
+
+
+def fill_holes(request: Request, size: int) -> list[Bytes]:
+    """Order the bytes of a read for which servers had fewer bytes; holes in a file of `size` bytes become zeros.
+
+    Beyond that size, the data ends at the first missing byte: later bytes may be newer than the size.
+    """
+    end = size - request.message.offset
+    data: list[Bytes] = []
+    answers = ((piece, part or b"") for piece, part in zip(request.pieces, request.parts, strict=True))
+    for at, length, part in sort_parts(answers):
+        data.append(part)
+        hole = min(length, end - at) - len(part)
+        data += (_ZEROS[: hole - begin] for begin in range(0, hole, len(_ZEROS)))
+        if max(len(part), end - at) < length:
+            break
+    return data
