@@ -141,7 +141,7 @@ class Speaker:
         while True:
             room = receiver.room()
             assert room is not None
-            wanted = receiver._wanted - receiver._filled  # one message only: what follows stays in the socket
+            wanted = receiver._wanted - receiver.filled  # one message only: what follows stays in the socket
             count = self.socket.recv_into(room[:wanted])
             if not count:
                 raise ConnectionError("the peer is gone")

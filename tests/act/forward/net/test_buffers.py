@@ -14,8 +14,8 @@ class Pool(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.buffers = Buffers(limit=8 << 20, kept=2 << 20)
-        self.out: list[tuple[memoryview, int]] = []
-        self.marks = 0
+        self.out: list[tuple[memoryview, int]] = []  # with the serial number of each; several may share one
+        self.taken = 0
 
     @rule(length=LENGTHS)
     def take(self, length: int) -> None:
@@ -37,20 +37,27 @@ class Pool(RuleBasedStateMachine):
         buffer, _ = self.out.pop(which % len(self.out))
         self.buffers.give(buffer[1:2])  # any view of it will do
 
+    @precondition(lambda self: self.out)
+    @rule(which=st.integers(0, 10**6))
+    def share(self, which: int) -> None:
+        buffer, serial = self.out[which % len(self.out)]
+        self.buffers.share(buffer[1:2])
+        self.out.append((buffer, serial))
+
     def mark(self, buffer: memoryview, length: int) -> None:
         assert len(buffer) >= length
-        self.marks = self.marks % 255 + 1
-        buffer[0] = buffer[len(buffer) - 1] = self.marks
-        self.out.append((buffer, self.marks))
+        self.taken += 1
+        buffer[0] = buffer[len(buffer) - 1] = self.taken % 256
+        self.out.append((buffer, self.taken))
 
     @invariant()
     def nobody_has_what_another_has(self) -> None:
-        assert len({id(buffer.obj) for buffer, _ in self.out}) == len(self.out)
-        assert all(buffer[0] == mark == buffer[len(buffer) - 1] for buffer, mark in self.out)
+        assert len({id(buffer.obj) for buffer, _ in self.out}) == len({serial for _, serial in self.out})
+        assert all(buffer[0] == serial % 256 == buffer[len(buffer) - 1] for buffer, serial in self.out)
 
     @invariant()
     def what_is_out_is_counted(self) -> None:
-        assert self.buffers.out == sum(len(buffer) for buffer, _ in self.out)
+        assert self.buffers.out == sum(map(len, {serial: buffer for buffer, serial in self.out}.values()))
 
 
 TestPool = Pool.TestCase

@@ -26,7 +26,7 @@ from forebay.act.forward.net.wire import (
     pack,
     unpack_as,
 )
-from support.forward import fed
+from support.forward import complete_messages, fed
 
 _U64 = st.integers(0, 2**64 - 1)
 _FIELDS = ("kind", "flags", "status", "size", "tag", "file", "offset", "session")
@@ -165,6 +165,57 @@ def test_between_messages_no_large_buffer_is_held() -> None:
     message.release()
     message.release()  # twice does no harm
     assert buffers.out <= SMALL
+
+
+def test_messages_that_arrive_together_share_a_buffer_until_all_are_released() -> None:
+    buffers = Buffers()
+    receiver = Receiver(buffers)
+    sent = [Message(Kind.WRITE, tag=tag, payload=bytes([tag]) * 30_000) for tag in range(1, 7)]
+    raw = memoryview(encoded(*sent))
+    length = len(raw) // 6
+    got: list[Message] = []
+    rooms: list[int] = []
+    while raw:
+        room = receiver.room()
+        assert room is not None
+        rooms.append(len(room))
+        count = min(len(room), len(raw))
+        room[:count], raw = raw[:count], raw[count:]
+        got += complete_messages(receiver, count)
+    assert max(rooms) >= 2 * length  # where there is more, more is taken at once
+    assert len({id(message.payload.obj) for message in got if isinstance(message.payload, memoryview)}) < 6
+    for at, message in enumerate(got):
+        assert [plain(other) for other in got[at:]] == [plain(other) for other in sent[at:]]
+        assert buffers.out > 0
+        message.release()
+    receiver.close()
+    assert buffers.out == 0
+
+
+@given(st.lists(st.integers(0, 70_000), max_size=20), st.integers(1, 400_000))
+def test_what_shares_a_buffer_stays_as_it_was_while_more_arrives(lengths: list[int], at_once: int) -> None:
+    buffers = Buffers(limit=400_000)
+    receiver = Receiver(buffers)
+    sent = [Message(Kind.WRITE, tag=tag, payload=bytes([tag]) * length) for tag, length in enumerate(lengths)]
+    raw = memoryview(encoded(*sent))
+    got: list[Message] = []
+    seen = 0
+    while raw:
+        room = receiver.room()
+        if room is None:  # all memory is in messages: the first half of them goes
+            for message in got[seen : (seen + len(got) + 1) // 2]:
+                assert plain(message) == plain(sent[seen])
+                message.release()
+                seen += 1
+            continue
+        count = min(len(room), len(raw), at_once)
+        room[:count], raw = raw[:count], raw[count:]
+        got += complete_messages(receiver, count)
+    assert [plain(message) for message in got[seen:]] == [plain(message) for message in sent[seen:]]
+    for message in got[seen:]:
+        message.release()
+    receiver.close()
+    assert buffers.out == 0
 
 
 def test_an_answer_carries_the_tag_and_the_session_of_what_was_asked() -> None:

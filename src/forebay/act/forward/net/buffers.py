@@ -23,6 +23,7 @@ class Buffers:
         self._idle = 0
         self._free: dict[int, list[memoryview]] = {}
         self._lent: dict[int, int] = {}  # size by the identity of the memory
+        self._shared: dict[int, int] = {}  # how often that memory must be returned before it is free
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, length: int) -> memoryview:
@@ -44,9 +45,18 @@ class Buffers:
             return None
         return self.take(length)
 
+    def share(self, buffer: memoryview) -> None:
+        """Lend a buffer once more, given any view of it: it is free when all who have it have returned it."""
+        key = id(buffer.obj)
+        self._shared[key] = self._shared.get(key, 1) + 1
+
     def give(self, buffer: memoryview) -> None:
-        """Return a buffer, given any view of it; no view of it may be used afterwards."""
-        size = self._lent.pop(id(buffer.obj), 0)
+        """Return a buffer, given any view of it; the caller may not use any view of it afterwards."""
+        key = id(buffer.obj)
+        if self._shared and key in self._shared:
+            self._unshare(key)
+            return
+        size = self._lent.pop(key, 0)
         if not size:
             raise RuntimeError("a buffer was returned twice or does not belong to this pool")
         self.out -= size
@@ -62,6 +72,11 @@ class Buffers:
             if self.out >= self.limit:
                 return
             self._waiting.popleft()()
+
+    def _unshare(self, key: int) -> None:
+        self._shared[key] -= 1
+        if self._shared[key] == 1:
+            del self._shared[key]
 
     def wait(self, ready: Callable[[], None]) -> None:
         """Call `ready` once, when memory is free again; it should then `ask` again."""

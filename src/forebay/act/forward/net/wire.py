@@ -43,6 +43,7 @@ AGAIN = errno.EAGAIN
 ELSEWHERE = errno.EREMCHG
 """The status if another server has what a request for names is about; the payload is a Detour."""
 
+_MOST_TOGETHER = (256 << 10) + 4096  # bytes of messages that share a buffer
 _INLINE = 1024
 """The longest payload that is cheaper to copy than to keep in a separate buffer, in bytes."""
 
@@ -230,23 +231,26 @@ def unpack_as(shape: type[T], payload: Bytes) -> T:
 class Receiver:
     """One direction of a connection: provides room for bytes, and turns received bytes into messages.
 
-    The room is as long as the last message, since the next one most likely has the same length. So one read usually
-    takes a whole message into its final buffer, without a copy. Between messages, it holds no large buffer.
+    The room is as long as the last message, since the next one most likely has the same length, and for short messages
+    twice as long as what arrived last. So one read usually takes all messages that have arrived into their final
+    buffer, which they share, without a copy. Between messages, the receiver holds no large buffer.
     """
 
     def __init__(self, buffers: Buffers, longest: int = LONGEST) -> None:
         self.longest = longest
         self._buffers = buffers
         self._buffer: memoryview | None = None
+        self._shared = False  # messages before the one that is arriving have the buffer, too
         self._start = 0  # of the message that is arriving
-        self._filled = 0
+        self.filled = 0
+        """Bytes in the buffer; 0 if all messages that have arrived were returned."""
         self._wanted = HEADER.size  # bytes of this message that are known to come
         self._guess = SMALL
 
     @property
     def partial_bytes(self) -> int:
         """Bytes that have arrived of an incomplete message."""
-        return self._filled - self._start
+        return self.filled - self._start
 
     def room(self) -> memoryview | None:
         """Room for the next bytes, never empty; None while no memory is free."""
@@ -258,23 +262,20 @@ class Receiver:
             if moved is None:
                 return None
             buffer = moved
-        return buffer[self._filled : self._start + max(self._wanted, self._guess)]
+        return buffer[self.filled : self._start + max(self._wanted, self._guess)]
 
     def advance(self, count: int) -> None:
         """Take over `count` bytes that were read into the room."""
-        self._filled += count
+        self.filled += count
+        together = 2 * (self.filled - self._start)
+        self._guess = SMALL if together < SMALL else min(together, _MOST_TOGETHER)
 
     def next(self) -> Message | None:
         """Return the next message, or None if none is complete."""
         buffer, start = self._buffer, self._start
-        have = self._filled - start
+        have = self.filled - start
         if buffer is None or have < HEADER.size:
             self._wanted = HEADER.size
-            if buffer is not None and have == 0:
-                self._start = self._filled = 0
-                if len(buffer) > SMALL:  # an idle connection must not hold a large buffer
-                    self._buffers.give(buffer)
-                    self._buffer = None
             return None
         fields = HEADER.unpack_from(buffer, start)
         magic, version, kind, flags, status, length, size, crc, tag, file, offset, session = fields
@@ -285,33 +286,37 @@ class Receiver:
             self._wanted = end
             return None
         self._wanted = HEADER.size
-        self._guess = end if end > SMALL else SMALL
+        if end > self._guess:
+            self._guess = end
         message = Message(kind, flags, status, size, tag, file, offset, session)
-        if not length and not crc:
-            self._start = start + end
-            return message
-        payload, end = buffer[start + HEADER.size : start + end], start + end
-        if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-            raise BadMessage("wrong checksum of a payload")
-        if length <= _INLINE:
-            message.payload, self._start = bytes(payload), end
-            return message
-        # The message keeps the buffer; bytes that follow it move to a new one.
-        message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
-        following = self._filled - end
-        self._buffer = None
-        if following:
-            self._buffer = self._buffers.take(max(following, SMALL))
-            self._buffer[:following] = buffer[end : self._filled]
-        self._start, self._filled = 0, following
+        end = start + HEADER.size + length
+        if length or crc:
+            payload = buffer[start + HEADER.size : end]
+            if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
+                raise BadMessage("wrong checksum of a payload")
+            if length <= _INLINE:
+                message.payload = bytes(payload)
+            else:
+                message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
+        if end < self.filled:
+            self._start = end
+            if message.buffer is not None:
+                self._buffers.share(buffer)
+                self._shared = True
+        elif message.buffer is not None:  # the message takes over the buffer
+            self._buffer, self._shared, self._start, self.filled = None, False, 0, 0
+        else:
+            if len(buffer) > SMALL or self._shared:  # an idle connection must not hold a large buffer
+                self.close()
+            self._start = self.filled = 0
         return message
 
     def close(self) -> None:
         """Return the buffer."""
         if self._buffer is not None:
             self._buffers.give(self._buffer)
-            self._buffer = None
-        self._start = self._filled = 0
+            self._buffer, self._shared = None, False
+        self._start = self.filled = 0
 
     def _violation(self, fields: tuple[Any, ...]) -> BadMessage:
         magic, version, kind, length, offset = fields[0], fields[1], fields[2], fields[5], fields[10]
@@ -327,15 +332,16 @@ class Receiver:
 
     def _make_room(self, buffer: memoryview) -> memoryview | None:
         """Move the beginning of a message to where all of it fits."""
-        have = self._filled - self._start
-        target = buffer
-        if self._wanted > len(buffer):
-            larger = self._buffers.ask(self._wanted)
-            if larger is None:
-                return None
-            target = larger
-        target[:have] = buffer[self._start : self._filled]
+        have = self.filled - self._start
+        target: memoryview | None = buffer
+        if self._wanted > len(buffer) or self._shared:
+            target = self._buffers.ask(max(self._wanted, self._guess)) or self._buffers.ask(self._wanted)
+            if target is None and self._shared:  # those messages must not keep memory while this one waits for some
+                target = self._buffers.take(max(have, SMALL))
+        if target is None:
+            return None
+        target[:have] = buffer[self._start : self.filled]
         if target is not buffer:
             self._buffers.give(buffer)
-        self._buffer, self._start, self._filled = target, 0, have
-        return target
+        self._buffer, self._shared, self._start, self.filled = target, False, 0, have
+        return target if self._wanted <= len(target) else None
