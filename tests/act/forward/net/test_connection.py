@@ -116,6 +116,16 @@ def test_a_paused_connection_takes_nothing_and_loses_nothing(pair: Pair) -> None
     assert [message.tag for message in pair.got] == list(range(500))
 
 
+def test_the_end_of_what_arrived_together_is_told_once(pair: Pair) -> None:
+    counts: list[int] = []
+    pair.thread.call(lambda: setattr(pair.connection, "received_all", lambda: counts.append(len(pair.got))))
+    pair.other.sendall(b"".join(Message(Kind.READ, tag=number).header() for number in range(20)))
+    pair.until(lambda: counts)
+    pair.other.sendall(Message(Kind.READ).header()[:10])
+    pair.until(lambda: len(counts) == 2)
+    assert counts == [20, 20]
+
+
 def test_without_memory_a_connection_waits_for_it() -> None:
     pair = Pair(limit=300_000)
     held = pair.thread.call(pair.buffers.take, 250_000)

@@ -43,9 +43,11 @@ class File:
 class Owner:
     def __init__(self) -> None:
         self.finished: list[Request] = []
+        self.calls: list[list[Request]] = []
 
-    def finish(self, request: Request) -> None:
-        self.finished.append(request)
+    def finish(self, requests: list[Request]) -> None:
+        self.finished += requests
+        self.calls.append(requests)
 
 
 class World:
@@ -91,6 +93,18 @@ def test_what_waited_for_a_server_is_given_up_once(thread: LoopThread) -> None:
     assert (first.left, first.status) == (1, 0)  # with its server by now: that one answers
     assert (second.left, second.status) == (0, errno.EIO)
     assert world.owner.finished == [second]
+
+
+def test_the_owner_learns_of_answers_that_arrived_together_at_once(thread: LoopThread) -> None:
+    world = World(thread, 2)
+    first, second, third = world.asks(0), world.asks(0, 2), world.asks(1)
+    thread.call(world.dispatch.pump)
+    first_half, second_half = [(second, 0, 1)], [(second, 1, 2)]
+    thread.call(
+        world.dispatch.complete, [(0, [(first, 0, 0)]), (1, first_half), (2, second_half), (3, [(third, 0, 3)])]
+    )
+    assert world.owner.calls == [[first, second, third]]
+    assert world.dispatch.open == 0
 
 
 SETTINGS = {"window": (WINDOW, 4_000_000), "quantum": (QUANTUM, 3), "aggregate": (AGGREGATE, 1 << 20),

@@ -76,10 +76,13 @@ class Connection:
 
     peer: Peer
     """Set once the peer has proved who it is."""
+    received_all: Callable[[], None] | None
+    """If set, called after the last of the messages that arrived together."""
 
     __slots__ = (
         "__weakref__", "_asleep", "_backlog", "_choked", "_ending", "_loop", "_lost", "_out", "_paused", "_reading",
         "_received", "_receiver", "_sock", "_writing", "buffers", "closed", "most_queued", "patient", "peer", "queued",
+        "received_all",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +101,7 @@ class Connection:
         self.buffers = buffers
         self.queued = 0
         self.closed = False
+        self.received_all = None
         self.most_queued = most_queued
         self.patient = patient
         self._loop, self._sock = loop, sock
@@ -237,10 +241,15 @@ class Connection:
                 message = self._receiver.next()
                 if message is None:
                     self._backlog = False
-                    return
+                    break
                 self._received(self, message)
+                if not self._receiver.filled:
+                    self._backlog = False
+                    break
         except BadMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
+        if self.received_all is not None:
+            self.received_all()
 
     def _resume_reading(self) -> None:
         self._asleep = False

@@ -1,10 +1,32 @@
-"""The bytes of answers to reads, put together from what servers sent."""
+"""The answers to reads and writes, put together from what servers sent."""
 
-from forebay.act.forward.net.wire import Bytes
+from forebay.act.forward.net.wire import HEADER, MAGIC, VERSION, Bytes, Flag, Kind, checksum
 from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.striping import sort_parts
 
+_READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
+_REPLY, _CHECKED = Flag.REPLY, Flag.CHECKED
 _ZEROS = memoryview(bytes(1 << 20))
+_pack = HEADER.pack
+
+
+def status_answer(request: Request) -> list[Bytes]:
+    """The answer to a write."""
+    of, status = request.message, request.object
+    length, flags, crc = len(status), _REPLY, 0
+    if length and of.flags & _CHECKED:
+        flags, crc = _REPLY | _CHECKED, checksum((status,))
+    header = _pack(MAGIC, VERSION, _WRITE, flags, 0, length, request.size, crc, of.tag, of.file, 0, of.session)
+    return [header, status] if length else [header]
+
+
+def data_answer(request: Request, parts: list[Bytes], length: int) -> list[Bytes]:
+    """The answer to a read, with parts of this length together."""
+    of = request.message
+    checked = of.flags & _CHECKED
+    crc = checksum(parts) if checked else 0
+    header = _pack(MAGIC, VERSION, _READ, _REPLY | checked, 0, length, length, crc, of.tag, of.file, 0, of.session)
+    return [header, *parts]
 
 
 def order_parts(request: Request) -> list[Bytes]:

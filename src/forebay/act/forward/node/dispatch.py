@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Owner(Protocol):
     """The session that made a request."""
 
-    def finish(self, request: Request) -> None:
-        """Called once all pieces of the request have answers."""
+    def finish(self, requests: list[Request]) -> None:
+        """Called once all pieces of each of these requests have answers."""
 
 
 class Request:
@@ -183,12 +183,22 @@ class Dispatch:
         self._wake = _RANG
         self.pump()
 
-    def complete(self, slot: int, batch: Batch) -> None:
-        """Finish pieces that a server carried out; `slot` is that of their message (NONE: it has more in progress)."""
-        if slot >= 0:
-            complete(self.q, slot)
-        for request, _, _ in batch:
-            self._settle(request, 1)
+    def complete(self, answered: Sequence[tuple[int, Batch]]) -> None:
+        """Finish the pieces of messages that a server carried out, so that each client gets its answers together.
+
+        The slot is that of the message (NONE: it has more in progress).
+        """
+        finished: dict[Owner, list[Request]] = {}
+        for slot, batch in answered:
+            if slot >= 0:
+                complete(self.q, slot)
+            for request, _, _ in batch:
+                request.left -= 1
+                if not request.left:
+                    self.open -= 1
+                    finished.setdefault(request.owner, []).append(request)
+        for owner, requests in finished.items():
+            owner.finish(requests)
         if self.full:
             self._admit_waiting()
         self.pump_soon()
@@ -197,14 +207,14 @@ class Dispatch:
         """Fail pieces that a server did not carry out."""
         for request, _, _ in batch:
             request.fail(status, reason)
-        self.complete(slot, batch)
+        self.complete([(slot, batch)])
 
     def _settle(self, request: Request, pieces: int) -> None:
         """Count this many pieces of the request as finished."""
         request.left -= pieces
         if not request.left:
             self.open -= 1
-            request.owner.finish(request)
+            request.owner.finish([request])
 
     def _admit_waiting(self) -> None:
         """Queue the requests that waited for a free slot."""

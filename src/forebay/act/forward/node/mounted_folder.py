@@ -120,7 +120,7 @@ class MountedFolder(Backend):
                 for fence in self._fences.pop(session, ()):
                     fence.set_result(None)
         if error is None:
-            self._dispatch.complete(slot, batch)
+            self._dispatch.complete([(slot, batch)])
         else:
             number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
             self._dispatch.refuse(slot, batch, number, str(error))

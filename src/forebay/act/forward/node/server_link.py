@@ -84,6 +84,7 @@ class ServerLink(PersistentLink):
         self._flying: dict[int, tuple[float, Batch]] = {}
         # By tag: the slot that its message began with, and how many answers are missing.
         self._groups: dict[int, list[int]] = {}
+        self._answered: list[tuple[int, Batch]] = []  # messages whose answers have arrived together
         self._asks: dict[int, asyncio.Future[Message]] = {}
         self._next = FIRST_ASK
         self.out: list[Bytes] = []
@@ -103,6 +104,7 @@ class ServerLink(PersistentLink):
     def _on_connect(self) -> None:
         assert self.connection is not None
         self.sharded = bool(self.connection.peer.facts.get("sharded"))
+        self.connection.received_all = self._complete
         self._connected.set()
         self.changed(self.number, True)
 
@@ -124,7 +126,7 @@ class ServerLink(PersistentLink):
         flags, file, session = message.flags & _CHECKED, message.file, message.session
         if request.write:
             payload = message.payload
-            data = [payload[begin : begin + part] for begin, part in cuts or ((at, length),)]
+            data = [payload[begin : begin + part] for begin, part in cuts] if cuts else [payload[at : at + length]]
             crc = checksum(data) if flags else 0
             wanted = message.size if len(request.pieces) == 1 else 0
             out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, wanted, crc, slot, file, offset, session))
@@ -258,7 +260,12 @@ class ServerLink(PersistentLink):
                 request.replies.append(message)
         elif message.payload:
             request.object = message.payload
-        self.dispatch.complete(self._freed_slot(tag) if self._groups else tag, batch)
+        self._answered.append((self._freed_slot(tag) if self._groups else tag, batch))
+
+    def _complete(self) -> None:
+        if self._answered:
+            answered, self._answered = self._answered, []
+            self.dispatch.complete(answered)
 
     def _settle(self, tag: int, batch: Batch, message: Message) -> None:
         """Handle an answer that is an error, or that several requests share."""
@@ -280,7 +287,7 @@ class ServerLink(PersistentLink):
         else:
             if not batch[0][0].write:
                 _share(batch, message)
-            self.dispatch.complete(self._freed_slot(tag), batch)
+            self._answered.append((self._freed_slot(tag), batch))
 
     def _lose(self, connection: Connection, closed: Closed) -> None:
         super()._lose(connection, closed)

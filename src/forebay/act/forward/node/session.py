@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.wire import (
-    HEADER,
     LAST_OFFSET,
     LONGEST,
-    MAGIC,
-    VERSION,
     BadMessage,
     Bytes,
     Flag,
@@ -29,7 +26,7 @@ from forebay.act.forward.net.wire import (
     checksum,
     pack,
 )
-from forebay.act.forward.node.answers import fill_holes, order_parts
+from forebay.act.forward.node.answers import data_answer, fill_holes, order_parts, status_answer
 from forebay.act.forward.node.backend import Answer, NodeFile
 from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.node.identity import identify_client
@@ -52,7 +49,6 @@ _QUERIES = {*payloads.REQUESTS, *_PLAIN} - _INTERNAL
 _CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE, Kind.APPEND)
 _ABOUT_LEASES = (Kind.WATCH, Kind.RECALLED)
 _READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
-_pack = HEADER.pack
 
 
 class Session:
@@ -78,6 +74,7 @@ class Session:
         self.stalled = 0.0
         self.close = connection.close
         connection.redirect(self._receive, self._lose)
+        connection.received_all = self._pump
 
     def is_idle(self) -> bool:
         return not (self._requests or self._tasks or self._connection.queued)
@@ -149,7 +146,6 @@ class Session:
         self._submit(request)
         if self._held > MOST_HELD or len(self._requests) > _MOST_REQUESTS or node.is_crowded():
             self._pause()
-        self._pump()
 
     async def _extend_reach(self, message: Message, file: NodeFile, size: int) -> None:
         """Prepare the file for a write that is the first one beyond its first stripe, and begin the write again."""
@@ -159,37 +155,48 @@ class Session:
             self._send_error(message, getattr(error, "errno", None) or errno.EIO, str(error))
         else:
             self._start_request(message, 1)
+            self._pump()
         finally:
             self._held -= size
 
-    def finish(self, request: Request) -> None:
-        """Answer the client, now that all pieces of its request have answers."""
-        try:
-            if request.status or self.gone:
-                self._send_failure(request)
-            elif request.write:
-                of = request.message
-                status = request.object
-                length, crc = len(status), checksum((status,)) if status and of.flags & Flag.CHECKED else 0
-                flags = 1 | (of.flags & Flag.CHECKED if length else 0)
-                header = _pack(
-                    MAGIC, VERSION, _WRITE, flags, 0, length, request.size, crc, of.tag, of.file, 0, of.session
-                )
-                self._connection.send((header, status) if length else (header,))
-                self._forget(request)
-            elif sum(map(len, request.parts)) == request.size:  # type: ignore[arg-type]
-                self._send_data(request, order_parts(request))
-            elif request.known_size is not None:
-                self._send_data(request, fill_holes(request, request.known_size))
+    def finish(self, requests: list[Request]) -> None:
+        """Answer the client, now that all pieces of these requests have answers."""
+        out: list[Bytes] = []
+        reads: list[Request] = []
+        writes: list[Request] = []
+        for request in requests:
+            try:
+                answer = self._build_answer(request)
+            except Exception as error:
+                self._abort_request(request, error)
             else:
-                self._begin(self._complete_short_read(request), partial(self._abort_request, request))
-        except Exception as error:
-            self._abort_request(request, error)
+                if answer:
+                    out += answer
+                    (writes if request.write else reads).append(request)
+        if out:
+            self._connection.send(out, partial(self._forget, reads) if reads else None)
+            if writes:
+                self._forget(writes)
+
+    def _build_answer(self, request: Request) -> list[Bytes] | None:
+        """The answer to a request; None if it is sent otherwise, or later."""
+        if request.status or self.gone:
+            self._send_failure(request)
+        elif request.write:
+            return status_answer(request)
+        elif (length := sum(map(len, request.parts))) == request.size:  # type: ignore[arg-type]
+            return data_answer(request, order_parts(request), length)
+        elif request.known_size is not None:
+            parts = fill_holes(request, request.known_size)
+            return data_answer(request, parts, sum(map(len, parts)))
+        else:
+            self._begin(self._complete_short_read(request), partial(self._abort_request, request))
+        return None
 
     def _abort_request(self, request: Request, error: Exception) -> None:
         def forget() -> None:
             if request in self._requests:
-                self._forget(request)
+                self._forget([request])
 
         self._abort(request.message, error)
         asyncio.get_running_loop().call_soon(forget)  # the end of the connection may still use it
@@ -199,15 +206,6 @@ class Session:
         self._node.counts["internal"] += 1
         print(f"forebay: ion: {message!r}: {error!r}", file=sys.stderr)
         self.close(CloseReason.INTERNAL, "internal error")
-
-    def _send_data(self, request: Request, parts: list[Bytes]) -> None:
-        message, length = request.message, sum(map(len, parts))
-        flags = Flag.REPLY | (message.flags & Flag.CHECKED)
-        crc = checksum(parts) if message.flags & Flag.CHECKED else 0
-        header = _pack(
-            MAGIC, VERSION, _READ, flags, 0, length, length, crc, message.tag, message.file, 0, message.session
-        )
-        self._connection.send([header, *parts], lambda: self._forget(request))
 
     async def _complete_short_read(self, request: Request) -> None:
         """Some servers had fewer bytes: the file ends there, or it has a hole; its size shows which.
@@ -222,8 +220,10 @@ class Session:
             request.fail(getattr(error, "errno", None) or errno.EIO, reason)
         if request.status or self.gone:
             self._send_failure(request)
-        elif sum(map(len, prefix := fill_holes(request, 0))) >= min(size - request.message.offset, request.size):
-            self._send_data(request, prefix)
+        elif (length := sum(map(len, prefix := fill_holes(request, 0)))) >= min(
+            size - request.message.offset, request.size
+        ):
+            self._connection.send(data_answer(request, prefix, length), partial(self._forget, [request]))
         else:
             request.release_parts()
             request.restart(size)
@@ -233,20 +233,21 @@ class Session:
     def _send_failure(self, request: Request) -> None:
         if not self.gone:
             self._send_error(request.message, request.status or errno.EIO, request.reason)
-        self._forget(request)
+        self._forget([request])
 
-    def _forget(self, request: Request) -> None:
-        now, size, node = time_ns(), request.size, self._node
-        if not request.write:
-            request.release_parts()
-        request.message.release()
-        self._requests.discard(request)
+    def _forget(self, requests: list[Request]) -> None:
+        now, node, process = time_ns(), self._node, self.process
+        for request in requests:
+            if not request.write:
+                request.release_parts()
+            request.message.release()
+            self._requests.discard(request)
+            self._held -= request.size
+            node.admitted -= request.size
+            finish(self._watch, now)
+            process.end_request(now, request.began, request.write)
         if self.gone and not self._requests:
             node.unfinished.discard(self)
-        self._held -= size
-        node.admitted -= size
-        finish(self._watch, now)
-        self.process.end_request(now, request.began, request.write)
         if node.waits:
             node.resume_waiting()
 
