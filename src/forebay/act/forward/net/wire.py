@@ -231,8 +231,8 @@ def unpack_as(shape: type[T], payload: Bytes) -> T:
 class Receiver:
     """One direction of a connection: provides room for bytes, and turns received bytes into messages.
 
-    The room is as long as the last message, since the next one most likely has the same length, and for short messages
-    twice as long as what arrived last. So one read usually takes all messages that have arrived into their final
+    The room is for whole messages of the last one's length, since the next ones most likely have the same: for twice as
+    many as arrived last, if they are short. So one read usually takes all messages that have arrived into their final
     buffer, which they share, without a copy. Between messages, the receiver holds no large buffer.
     """
 
@@ -246,6 +246,7 @@ class Receiver:
         """Bytes in the buffer; 0 if all messages that have arrived were returned."""
         self._wanted = HEADER.size  # bytes of this message that are known to come
         self._guess = SMALL
+        self._together = 0  # the most bytes of whole messages to make room for
 
     @property
     def partial_bytes(self) -> int:
@@ -267,8 +268,7 @@ class Receiver:
     def advance(self, count: int) -> None:
         """Take over `count` bytes that were read into the room."""
         self.filled += count
-        together = 2 * (self.filled - self._start)
-        self._guess = SMALL if together < SMALL else min(together, _MOST_TOGETHER)
+        self._together = min(2 * (self.filled - self._start), _MOST_TOGETHER)
 
     def next(self) -> Message | None:
         """Return the next message, or None if none is complete."""
@@ -286,8 +286,8 @@ class Receiver:
             self._wanted = end
             return None
         self._wanted = HEADER.size
-        if end > self._guess:
-            self._guess = end
+        together = self._together
+        self._guess = max(end if together < end else together - together % end, SMALL)
         message = Message(kind, flags, status, size, tag, file, offset, session)
         end = start + HEADER.size + length
         if length or crc:
