@@ -248,8 +248,9 @@ def layer() -> Iterator[Layer]:
 
 
 def against_the_relay(made: Layer, rounds: int, volume: int) -> None:
-    node, _ = made.node()
-    relay, _ = made.relay()
+    node, node_child = made.node()
+    relay, relay_child = made.relay()
+    pids = {"I/O node": node_child.pid, "relay": relay_child.pid}
     first = Through(node, made.secret, True, 99)
     file = first.open()
     ways: dict[str, Callable[[int], Any]] = {
@@ -261,11 +262,19 @@ def against_the_relay(made: Layer, rounds: int, volume: int) -> None:
         for kind, name in ((WRITE, "write"), (READ, "read")):
             count = max(volume // request // CLIENTS, 8)
             found: dict[str, list[float]] = {way: [] for way in ways}
+            used: dict[str, list[float]] = {way: [] for way in pids}
             for _ in range(rounds):
                 for way, make in ways.items():
                     own = -1 if way == "I/O node" else file
+                    before = cpu(pids[way]) if way in pids else 0.0
                     found[way].append(bandwidth(make, kind, request, count, own, depth=depth))
+                    if way in pids:
+                        used[way].append((cpu(pids[way]) - before) / (CLIENTS * count))
             report(f"{name} {request >> 10} KiB, {depth} in flight", request, found)
+            ours, theirs = (1e6 * statistics.median(used[way]) for way in pids)
+            ratio = statistics.median(b / a for a, b in zip(*used.values(), strict=True))
+            words = f"I/O node {ours:.1f} µs, relay {theirs:.1f} µs: {100 * ratio:.0f} %"
+            print(f"    processor time of a request: {words}", flush=True)
     print(f"copy through one UNIX socket: {copied(1 << 20, 0.5) / 1e6:,.0f} MB/s")
 
 
