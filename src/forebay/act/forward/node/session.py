@@ -28,6 +28,7 @@ from forebay.act.forward.net.wire import (
 )
 from forebay.act.forward.node.answers import data_answer, fill_holes, order_parts, status_answer
 from forebay.act.forward.node.backend import Answer, NodeFile
+from forebay.act.forward.node.client_limits import is_over_limit
 from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.node.identity import identify_client
 from forebay.act.forward.node.job_accounting import JobProcess
@@ -37,10 +38,6 @@ from forebay.profile.request_watch import finish, observe
 if TYPE_CHECKING:
     from forebay.act.forward.node.io_node import IoNode
 
-MOST_HELD = 64 << 20
-"""Bytes of requests that one client may have in progress; beyond that, the node stops reading from it."""
-MOST_QUERIES = 64
-_MOST_REQUESTS = 512
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
 _INTERNAL = {Kind.OPENED, Kind.CLOSED, Kind.HELD, Kind.PLACE}
@@ -144,7 +141,7 @@ class Session:
         self._held += size
         node.admitted += size
         self._submit(request)
-        if self._held > MOST_HELD or len(self._requests) > _MOST_REQUESTS or node.is_crowded():
+        if self._is_over_limit() or node.is_crowded():
             self._pause()
 
     async def _extend_reach(self, message: Message, file: NodeFile, size: int) -> None:
@@ -360,7 +357,7 @@ class Session:
         self._node.remove_session(self, closed.reason)
 
     def _is_over_limit(self) -> bool:
-        return self._held > MOST_HELD or len(self._requests) > _MOST_REQUESTS or len(self._tasks) > MOST_QUERIES
+        return is_over_limit(self._held, len(self._requests), len(self._tasks))
 
     def _pause(self) -> None:
         if not self._paused:
