@@ -73,6 +73,7 @@ class JobProcess:
         self._uses = np.zeros((8, _WIDTH), dtype=np.int64)
         self._rows: dict[int, int] = {}  # row by the file's number at the node
         self._files: list[tuple[int, Layout]] = []
+        self._rows_by_file: dict[int, int] = {}
         self._in_progress = 0
         self._since = self._busy = self._last = 0
         self.other_time = 0  # nanoseconds in requests other than reads and writes
@@ -84,9 +85,9 @@ class JobProcess:
 
     def add_file(self, number: int, file: int, layout: Layout) -> None:
         """Count requests to a file that the process has opened."""
-        known = next((row for row, (id_, _) in enumerate(self._files) if id_ == file), None)
+        known = self._rows_by_file.get(file)
         if known is None and len(self._files) < MOST_FILES:
-            known = len(self._files)
+            known = self._rows_by_file[file] = len(self._files)
             self._files.append((file, layout))
             if known == len(self._uses):
                 self._uses = np.concatenate((self._uses, np.zeros_like(self._uses)))
