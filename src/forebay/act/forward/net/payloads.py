@@ -11,6 +11,7 @@ file if somebody renames a folder above it.
 
 import os
 import stat
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -30,6 +31,8 @@ MOST_SERVERS, SERVER_BITS = 4096, 32
 """The id of a file holds the number of the server that has created it, from this bit on; that of a folder has 0."""
 LayoutFields: TypeAlias = tuple[int, int, int]
 UserId: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
+_MOST_LAYOUTS = 1024
+"""Layouts to keep: most files share theirs with many others."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
@@ -437,6 +440,7 @@ def layout_fields(layout: Layout) -> LayoutFields:
     return layout.count, layout.size, layout.start
 
 
+@lru_cache(_MOST_LAYOUTS)
 def read_layout(fields: LayoutFields) -> Layout:
     """Build a layout from its fields; raises BadMessage if they are invalid."""
     count, size, start = fields
