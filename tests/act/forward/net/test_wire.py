@@ -218,6 +218,18 @@ def test_what_shares_a_buffer_stays_as_it_was_while_more_arrives(lengths: list[i
     assert buffers.out == 0
 
 
+def test_there_is_room_for_what_follows_a_short_message() -> None:
+    receiver = Receiver(Buffers())
+    lengths = []
+    for payload in (bytes(10_000), b"", b""):
+        for message in fed(receiver, [encoded(Message(Kind.WRITE, payload=payload))]):
+            message.release()
+        room = receiver.room()
+        assert room is not None
+        lengths.append(len(room))
+    assert lengths == [2 * (HEADER.size + 10_000), 2 * (HEADER.size + 10_000), SMALL]
+
+
 def test_an_answer_carries_the_tag_and_the_session_of_what_was_asked() -> None:
     asked = Message(Kind.READ, tag=7, session=9, file=3, offset=5, size=2, flags=Flag.CHECKED)
     header = answer_header(asked, status=errno.EIO, size=2, length=2, crc=zlib.crc32(b"ab"))

@@ -232,8 +232,9 @@ class Receiver:
     """One direction of a connection: provides room for bytes, and turns received bytes into messages.
 
     The room is for whole messages of the last one's length, since the next ones most likely have the same: for twice as
-    many as arrived last, if they are short. So one read usually takes all messages that have arrived into their final
-    buffer, which they share, without a copy. Between messages, the receiver holds no large buffer.
+    many as arrived last, if they are short. It is not less than for the message before: a program that writes small
+    files creates one and writes to it in turns. So one read usually takes all messages that have arrived into their
+    final buffer, which they share, without a copy. Between messages, the receiver holds no large buffer.
     """
 
     def __init__(self, buffers: Buffers, longest: int = LONGEST) -> None:
@@ -245,7 +246,7 @@ class Receiver:
         self.filled = 0
         """Bytes in the buffer; 0 if all messages that have arrived were returned."""
         self._wanted = HEADER.size  # bytes of this message that are known to come
-        self._guess = SMALL
+        self._guess = self._last = SMALL
         self._together = 0  # the most bytes of whole messages to make room for
 
     @property
@@ -287,7 +288,8 @@ class Receiver:
             return None
         self._wanted = HEADER.size
         together = self._together
-        self._guess = max(end if together < end else together - together % end, SMALL)
+        latest = max(end if together < end else together - together % end, SMALL)
+        self._guess, self._last = max(latest, self._last), latest
         message = Message(kind, flags, status, size, tag, file, offset, session)
         end = start + HEADER.size + length
         if length or crc:
