@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.data.tree import spread_place, sync_all
 from forebay.act.forward.net.payloads import ObjectSize
 
 
@@ -76,6 +76,16 @@ def test_a_forgotten_object_is_gone_and_a_late_write_does_not_bring_it_back(obje
             late()
         assert caught.value.errno == errno.ESTALE
     assert files(objects) == [8]
+
+
+def test_a_write_to_an_object_that_is_not_open_keeps_when_it_was_read(objects: Objects) -> None:
+    for file in range(5):  # of which three stay open
+        objects.write(file, 0, b"abc")
+    path = objects._tree.folder / spread_place(0).decode()
+    os.utime(path, ns=(10**18, 10**18))
+    objects.write(0, 3, b"def")
+    assert path.stat().st_atime_ns == 10**18
+    assert path.read_bytes() == b"abcdef"
 
 
 def test_a_write_beyond_the_last_offset_is_too_big(objects: Objects) -> None:

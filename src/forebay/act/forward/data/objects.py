@@ -25,15 +25,15 @@ _MOST_GONE = 1 << 16
 """Removed files to remember, so that a late write does not create them again."""
 
 
-def create_object(tree: Tree, file: int) -> int:
-    """Open an object to read and write, which may not exist yet."""
-    place = spread_place(file)
+def create_object(tree: Tree, file: int, *, only_new: bool = False) -> int:
+    """Open an object to read and write, which may not exist yet; if `only_new`, raises FileExistsError if it does."""
+    place, flags = spread_place(file), os.O_RDWR | os.O_CREAT | (os.O_EXCL if only_new else 0)
     try:
-        handle = tree.open_file(place, os.O_RDWR | os.O_CREAT)
+        handle = tree.open_file(place, flags)
     except FileNotFoundError:
         with suppress(FileExistsError):
             tree.mkdir(place[:2])
-        handle = tree.open_file(place, os.O_RDWR | os.O_CREAT)
+        handle = tree.open_file(place, flags)
     os.utime(handle, ns=(_NEVER_READ, time.time_ns()))  # the next read counts, as with relatime
     return handle
 
@@ -58,8 +58,7 @@ class Objects:
         """Write all of it. If this raises, some of it may be written."""
         if offset + len(data) > LAST_OFFSET:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-        handle = self._handle(file)
-        write_at(self._create(file) if handle is None else handle, data, offset)
+        write_at(self._handle_to_write(file), data, offset)
         return len(data)
 
     def truncate(self, file: int, size: int) -> None:
@@ -155,15 +154,31 @@ class Objects:
         if handle is not None:
             self._open.move_to_end(file)
             return handle
-        if file in self._gone:
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        self._check_not_removed(file)
         try:
             return self._keep_open(file, self._tree.open_file(spread_place(file), os.O_RDWR))
         except FileNotFoundError:
             return None
 
-    def _create(self, file: int) -> int:
-        handle = create_object(self._tree, file)
+    def _handle_to_write(self, file: int) -> int:
+        """Open the object, or create it. Of those that are not open, programs write to new ones most often."""
+        if file in self._open:
+            self._open.move_to_end(file)
+            return self._open[file]
+        self._check_not_removed(file)
+        try:
+            return self._create(file, only_new=True)
+        except FileExistsError:
+            handle = self._handle(file)
+            return self._create(file) if handle is None else handle
+
+    def _check_not_removed(self, file: int) -> None:
+        """Raise ESTALE if the file has been removed."""
+        if file in self._gone:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def _create(self, file: int, *, only_new: bool = False) -> int:
+        handle = create_object(self._tree, file, only_new=only_new)
         self._unsynced.add(spread_place(file)[:2])
         return self._keep_open(file, handle)
 
