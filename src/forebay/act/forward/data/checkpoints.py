@@ -7,6 +7,8 @@ from forebay.act.forward.data.names import Names
 
 _PAUSE = 1.0
 """Seconds between the end of a checkpoint and the next one."""
+_LOOK = 0.02
+"""Seconds between looks at the length of the log."""
 
 
 class Checkpoints:
@@ -31,8 +33,12 @@ class Checkpoints:
         return True
 
     def begin_if_due(self) -> None:
-        if self._task is None and self._loop.time() >= self._next and self._names.needs_checkpoint():
+        if self._task is not None or self._loop.time() < self._next:
+            return
+        if self._names.needs_checkpoint():
             self._task = self._loop.create_task(self._run())
+        else:
+            self._next = self._loop.time() + _LOOK
 
     def close(self) -> None:
         if self._task is not None:

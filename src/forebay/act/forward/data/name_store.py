@@ -59,6 +59,8 @@ REMOVED = -1
 FRESH = -1
 """A new folder; its first file decides on which server its names will be."""
 _MOST_DROPPED = 1 << 16
+_MOST_KEPT = 4096
+"""Folders to keep in memory, since all requests for names in a folder read it."""
 
 
 class Node(NamedTuple):
@@ -139,6 +141,7 @@ class NameStore:
 
     def __init__(self, folder: Path, name: str = DATABASE) -> None:
         self.path = folder / name
+        self._folders: dict[int, Node] = {}
         for each in (name, f"{name}-wal", f"{name}-shm"):
             _check_is_ours(folder / each)
         self._db = sqlite3.connect(self.path, isolation_level=None, cached_statements=256, check_same_thread=False)
@@ -165,9 +168,12 @@ class NameStore:
         self._run("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._folders.clear()
         try:
             self._run("ROLLBACK" if kind is not None else "COMMIT")
         except OSError:
+            self._folders.clear()
             with suppress(OSError):  # SQLite has undone the transaction, or does so now
                 self._run("ROLLBACK")
             if kind is None:
@@ -176,8 +182,18 @@ class NameStore:
     # Nodes
 
     def read(self, id_: int) -> Node | None:
+        folder = self._folders.get(id_)
+        if folder is not None:
+            return folder
         row = self._run(_READ, (id_,)).fetchone()
-        return Node._make(row) if row is not None else None
+        if row is None:
+            return None
+        node = Node._make(row)
+        if node.is_folder:
+            if len(self._folders) >= _MOST_KEPT:
+                self._folders.clear()
+            self._folders[id_] = node
+        return node
 
     def add(self, node: Node) -> None:
         """Add a node; raises FileExistsError if its id is taken."""
@@ -186,15 +202,19 @@ class NameStore:
     def put(self, node: Node) -> None:
         """Add a node, or replace the one with its id."""
         self._run(f"INSERT OR REPLACE INTO nodes VALUES ({_MARKS})", node)
+        self._folders.pop(node.id, None)
 
     def set(self, id_: int, **values: int | bytes | None) -> None:
         """Change some fields of a node."""
         fields = ", ".join(f"{name} = ?" for name in values)
         self._run(f"UPDATE nodes SET {fields} WHERE id = ?", (*values.values(), id_))
+        if id_ in self._folders:
+            self._folders[id_] = self._folders[id_]._replace(**values)  # type: ignore[arg-type]
 
     def remove(self, id_: int) -> None:
         self._run("DELETE FROM attributes WHERE id = ?", (id_,))
         self._run("DELETE FROM nodes WHERE id = ?", (id_,))
+        self._folders.pop(id_, None)
 
     def list_unnamed(self, most: int) -> Iterable[Node]:
         """The files without a name whose objects may exist."""
@@ -288,6 +308,7 @@ class NameStore:
         inside = "(SELECT id FROM names WHERE folder = ?)"
         self._run(f"DELETE FROM attributes WHERE id IN {inside}", (folder,))
         self._run(f"DELETE FROM nodes WHERE id IN {inside}", (folder,))
+        self._folders.clear()
         self._run("DELETE FROM names WHERE folder = ?", (folder,))
         self.remove(folder)
         dropped = self._run("SELECT COALESCE(MAX(dropped), 0) + 1 FROM moves").fetchone()[0]
