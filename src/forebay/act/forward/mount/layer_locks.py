@@ -61,7 +61,9 @@ class LayerLocks:
 
     def close(self, file: File, owner: int, *, flock: bool) -> None:
         """Release all that an owner has locked of a file."""
-        self.set(file, FileLock(flock, owner, UNLOCKED, 0, LAST_BYTE, 0))
+        everything = FileLock(flock, owner, UNLOCKED, 0, LAST_BYTE, 0)
+        if self._client.locks.holds(_token(file, everything)):
+            self.set(file, everything)
 
     def _release(self, file: File, request: LockRequest, token: Token) -> None:
         keeper = self._client.locks
