@@ -65,7 +65,7 @@ class Tree:
         """Open a regular file and return its descriptor; raises EIO for anything else."""
         with self.parent(place) as (folder, name):
             handle = os.open(name, flags | _FILE, mode, dir_fd=folder)
-        if not flags & os.O_EXCL and not stat.S_ISREG(os.fstat(handle).st_mode):  # else this call has made it
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise OSError(errno.EIO, "not a regular file")
         return handle
