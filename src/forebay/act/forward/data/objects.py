@@ -10,6 +10,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from forebay.act.forward.data.block_groups import spread_folders
 from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
 from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
@@ -44,6 +45,7 @@ class Objects:
     def __init__(self, folder: Path, most_open: int = MOST_OPEN) -> None:
         folder.mkdir(exist_ok=True)
         self._tree = Tree(folder, may_be_link=False)
+        spread_folders(self._tree.base)
         self._open: OrderedDict[int, int] = OrderedDict()
         self._most_open = most_open
         self._gone: OrderedDict[int, None] = OrderedDict()
