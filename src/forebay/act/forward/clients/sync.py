@@ -118,6 +118,8 @@ class Client(AbstractContextManager["Client"]):
     sync_names = _by_path(Operations.sync_names)
     attach_and_read = _by_path(Operations.attach_and_read)
     note_reads = _by_path(Operations.note_reads)
+    hold_alone = _by_path(Operations.hold_alone)
+    remove_names = _by_path(Operations.remove_names)
     _open_status = _by_path(Operations.open_status)
 
     def open(self, path: Where, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> File:

@@ -52,6 +52,7 @@ class FolderMoves(AttributeRequests):
         folder = self._store.read(folder_of(node)) if node is not None else None
         if folder is None:
             raise Elsewhere(Detour())
+        self._leases.admit(0, folder.id)
         if request.only_empty and self._store.has_names(folder.id):
             raise system_error(errno.ENOTEMPTY)
         self._leases.claim(0, ())  # leases of an earlier run, which are not known here

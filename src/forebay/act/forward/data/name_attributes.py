@@ -21,8 +21,13 @@ class AttributeRequests(NameTree):
     """The requests for attributes that `Names` answers."""
 
     def do_setattr(self, message: Message, request: payloads.AttributesRequest) -> FileStatus:
-        node = self._by_id(message.file) if message.file else self._find(request)
         caller, now = caller_of(request), self._clock()
+        if not message.file:
+            node = self._find(request)
+        elif request.caller is not None:
+            node = self._admit_by_id(message.file, caller)
+        else:  # an I/O node's note about a file that a client has open
+            node = self._by_id(message.file)
         mode, uid, gid = node.mode, node.uid, node.gid
         if request.uid is not None or request.gid is not None:
             permissions.check_new_owner(caller, node, request.uid, request.gid)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from forebay.act.forward.data.folder_records import Detour, Elsewhere, EmptyFolder
-from forebay.act.forward.data.leases import Leases
 from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, SEARCH, check_access, system_error
+from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import LEASED_NAMES, Caller
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 class NamePlaces:
     """The nodes of server `index`. The folders that are `_leaving` it are out of use."""
 
-    def __init__(self, store: NameStore, index: int, leases: Leases) -> None:
+    def __init__(self, store: NameStore, index: int, leases: SoleLeases) -> None:
         self._store, self._index, self._leases = store, index, leases
         self._leaving = set(store.list_leaving())
 
@@ -34,6 +34,12 @@ class NamePlaces:
         node = self._read_known(id_)
         if node.away > 0:
             raise self._refer(node)
+        return node
+
+    def _admit_by_id(self, id_: int, caller: Caller) -> Node:
+        """As `_by_id`; raises Conflict if a mount other than the caller's has the node alone."""
+        node = self._by_id(id_)
+        self._leases.admit(caller.holder, id_, by_id=not node.is_folder)
         return node
 
     def _read_known(self, id_: int) -> Node:
@@ -105,9 +111,14 @@ class NamePlaces:
         return places[0], places[1]
 
     def _walk(self, at: int, path: bytes, caller: Caller, *, entries: bool = False) -> Place:
-        """Follow a path. With `entries`, a name at its end is all that counts, wherever what it names may be."""
+        """Follow a path. With `entries`, a name at its end is all that counts, wherever what it names may be.
+
+        Raises Conflict if a mount other than the caller's has any node on the way alone.
+        """
         node: Node | None = self._read_known(at)
         assert node is not None
+        admit, holder = self._leases.admit, caller.holder
+        admit(holder, at, by_id=not node.is_folder)
         folder, name = node, b""
         names = split_path(path)
         for done, name in enumerate(names):
@@ -120,6 +131,8 @@ class NamePlaces:
             if caller.uid:
                 check_access(caller, node, SEARCH)
             folder, node = node, self._store.find(node.id, name)
+            if node is not None:
+                admit(holder, node.id)
         if node is not None and node.away > 0 and not entries:
             leased = bool(name) and caller.holder and self._leases.grant(caller.holder, folder.id)
             raise self._refer(node, leased=LEASED_NAMES if leased else 0)

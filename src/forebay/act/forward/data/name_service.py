@@ -12,13 +12,14 @@ from time import monotonic
 
 from forebay.act.forward.data.checkpoints import Checkpoints
 from forebay.act.forward.data.folder_records import Elsewhere
-from forebay.act.forward.data.leases import Conflict, Leases
+from forebay.act.forward.data.leases import Conflict
 from forebay.act.forward.data.name_store import DATABASE, NameStore
 from forebay.act.forward.data.names import NAME_KINDS, Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.recalls import UNASKED, HolderFile, Recalls, Retry
 from forebay.act.forward.data.settings import ServerSettings
+from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.data.tree import Tree
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import ForgetList, LayoutFields, NodeList, OpenFiles, Payload, read_request
@@ -53,7 +54,7 @@ class NameService:
         self._removed: set[int] = set()  # files without a name whose only objects are to be removed
         with ExitStack() as held:
             holders = HolderFile(Tree(settings.folder))
-            leases = Leases(holders.former)
+            leases = SoleLeases(holders.former, former_soles=holders.former_soles, record=holders.write_soles)
             self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
             self._names = held.enter_context(closing(self._open_names(settings, leases, sharded=sharded)))
             self._checkpoints = held.enter_context(closing(Checkpoints(self._names)))
@@ -79,7 +80,7 @@ class NameService:
             self._loop.call_later(self._grace, self._drop_holder, self._holder(connection))
             del self._holders[connection]
 
-    def _open_names(self, settings: ServerSettings, leases: Leases, *, sharded: bool) -> Names:
+    def _open_names(self, settings: ServerSettings, leases: SoleLeases, *, sharded: bool) -> Names:
         layout = settings.layout or Layout(count=settings.servers)
         try:
             if not settings.index:

@@ -130,6 +130,10 @@ _LIST = (
     "SELECT name, mode, nodes.id FROM names JOIN nodes ON nodes.id = names.id "
     "WHERE folder = ? AND name > ? ORDER BY name LIMIT ?"
 )
+_LIST_SINGLE = (
+    f"SELECT {_COLUMNS} FROM names JOIN nodes ON nodes.id = names.id "
+    "WHERE folder = ? AND name >= ? AND links = 1 AND mode & ? != ? ORDER BY name LIMIT ?"
+)
 _ATTRIBUTES = "SELECT name, value FROM attributes WHERE id = ?"
 
 
@@ -216,6 +220,12 @@ class NameStore:
         self._run("DELETE FROM nodes WHERE id = ?", (id_,))
         self._folders.pop(id_, None)
 
+    def remove_unnamed(self, ids: Sequence[int]) -> None:
+        """Remove those of these nodes that have no name."""
+        for id_ in ids:
+            if self._run("DELETE FROM nodes WHERE id = ? AND links < 1", (id_,)).rowcount:
+                self._run("DELETE FROM attributes WHERE id = ?", (id_,))
+
     def list_unnamed(self, most: int) -> Iterable[Node]:
         """The files without a name whose objects may exist."""
         return map(Node._make, self._run(f"SELECT {_COLUMNS} FROM nodes WHERE links < 1 LIMIT ?", (most,)).fetchall())
@@ -238,6 +248,11 @@ class NameStore:
         """The names after `after`, in order, each with the mode and the id of its node."""
         page: list[tuple[bytes, int, int]] = self._run(_LIST, (folder, after, most)).fetchall()
         return page
+
+    def list_single(self, folder: int, begin: bytes, most: int) -> list[Node]:
+        """What has only one name, and that one in this folder, from the name `begin` on; no folders."""
+        rows = self._run(_LIST_SINGLE, (folder, begin, stat.S_IFMT(0o177777), stat.S_IFDIR, most)).fetchall()
+        return list(map(Node._make, rows))
 
     def has_names(self, folder: int) -> bool:
         return self._run("SELECT 1 FROM names WHERE folder = ? LIMIT 1", (folder,)).fetchone() is not None

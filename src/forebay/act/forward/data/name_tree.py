@@ -10,13 +10,14 @@ from functools import partial
 from itertools import count
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.leases import Leases
 from forebay.act.forward.data.name_places import NamePlaces, Place, caller_of
 from forebay.act.forward.data.name_store import FRESH, REMOVED, NameStore, Node
 from forebay.act.forward.data.open_files import OpenFileTable
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
+from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
+    LEASED_ALONE,
     LEASED_NAMES,
     LEASED_STATUS,
     MOST_SERVERS,
@@ -47,7 +48,7 @@ class NameTree(NamePlaces):
         *,
         new_id: Callable[[], int] | None = None,
         clock: Callable[[], int] = time.time_ns,
-        leases: Leases | None = None,
+        leases: SoleLeases | None = None,
         index: int = 0,
         measure: Measure | None = None,
         sharded: bool = False,
@@ -59,7 +60,7 @@ class NameTree(NamePlaces):
 
         If the layer is `sharded`, other servers keep the names of some folders.
         """
-        super().__init__(store, index, leases or Leases())
+        super().__init__(store, index, leases or SoleLeases())
         self._servers, self._clock = servers, clock
         self._new_id = new_id or (partial(_new_id, index) if sharded or index else partial(secrets.randbits, 63))
         self._sharded, self._turns = sharded and servers > 1, count(1)
@@ -85,7 +86,19 @@ class NameTree(NamePlaces):
             leased = LEASED_STATUS
         if place is not None and place.name and self._leases.grant(caller.holder, place.folder.id):
             leased |= LEASED_NAMES
+            if self._lend_alone(caller, node, place.folder.id):
+                leased |= LEASED_ALONE
         return leased
+
+    def _lend_alone(self, caller: Caller, node: Node, folder: int) -> bool:
+        """Let a mount that has the folder of a node alone have the node alone, if nobody else can be using it."""
+        return (
+            self._leases.is_alone(caller.holder, folder)
+            and node.links == 1
+            and not node.is_folder
+            and not self._open_files.may_be_open(node.id)
+            and self._leases.enclose(caller.holder, folder, node.id)
+        )
 
     def _status_of_new(self, caller: Caller, node: Node, place: Place, *, created: bool = False) -> FileStatus:
         status = status_of(node, created=created, leased=self._lease(caller, node, place))

@@ -14,7 +14,7 @@ from forebay.act.forward.data.name_places import caller_of
 from forebay.act.forward.data.name_store import REMOVED
 from forebay.act.forward.data.name_tree import status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
-from forebay.act.forward.data.placement import PlacementRequests
+from forebay.act.forward.data.removals import RemovalRequests
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import (
     LEASED_STATUS,
@@ -33,7 +33,7 @@ _MOST_REMEMBERED = 1 << 14
 _MOST_LINKS = 65000
 
 
-class Names(PlacementRequests):
+class Names(RemovalRequests):
     """The tree of names, for a layer with `servers` servers; the root has the layout `default`.
 
     The method `do_open` answers messages of Kind.OPEN, and so on. All errors are OSErrors with the errno that a program
@@ -103,10 +103,10 @@ class Names(PlacementRequests):
 
     def do_attach(self, message: Message, request: payloads.StatusRequest) -> FileStatus:
         """Open a file that the client has had open before; with offset 1, it will not write."""
-        node = self._by_id(message.file)
+        caller = caller_of(request)
+        node = self._admit_by_id(message.file, caller)
         if not node.has_bytes:
             raise system_error(errno.ESTALE)
-        caller = caller_of(request)
         if _writer(message, request, caller) is not None:
             self._leases.claim(caller.holder, (node.id,))
         access = READ | WRITE if permissions.is_owner(caller, node) else permissions.granted_access(caller, node)
@@ -123,7 +123,7 @@ class Names(PlacementRequests):
     def do_stat(self, message: Message, request: payloads.StatusRequest) -> FileStatus:
         caller = caller_of(request)
         place = None if message.file else self._locate(request)
-        node = self._by_id(message.file) if place is None else place.node
+        node = self._admit_by_id(message.file, caller) if place is None else place.node
         if node is None:
             raise system_error(errno.ENOENT)
         leased = self._lease(caller, node, place)
@@ -207,11 +207,9 @@ class Names(PlacementRequests):
 
     def forget(self, *files: int) -> None:
         """Forget files without a name, now that all servers have removed their objects."""
-        nodes = [node for node in map(self._store.read, files) if node is not None and node.links < 1]
-        if nodes:
+        if files:
             with self._store:
-                for node in nodes:
-                    self._store.remove(node.id)
+                self._store.remove_unnamed(files)
 
     # Folders
 

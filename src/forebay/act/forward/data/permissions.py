@@ -4,8 +4,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
+from typing import Protocol
 
-from forebay.act.forward.data.name_store import Node
 from forebay.act.forward.net.payloads import Caller
 
 READ, WRITE, SEARCH = 4, 2, 1
@@ -14,11 +14,24 @@ LAYER = Caller(uid=0, gid=0)
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
 
 
+class Owned(Protocol):
+    """What has an owner, a group and a mode; None stands for the user who mounts the layer, and for any group."""
+
+    @property
+    def mode(self) -> int: ...
+    @property
+    def uid(self) -> int | None: ...
+    @property
+    def gid(self) -> int | None: ...
+    @property
+    def is_folder(self) -> bool: ...
+
+
 def system_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def is_owner(caller: Caller, node: Node) -> bool:
+def is_owner(caller: Caller, node: Owned) -> bool:
     return caller.uid == (caller.mounter if node.uid is None else node.uid)
 
 
@@ -26,7 +39,7 @@ def is_member(caller: Caller, group: int | None) -> bool:
     return group is None or group == caller.gid or group in caller.groups
 
 
-def granted_access(caller: Caller, node: Node) -> int:
+def granted_access(caller: Caller, node: Owned) -> int:
     """The bits of READ, WRITE and SEARCH that the caller has.
 
     >>> granted_access(LAYER, Node(5, 0o100200, 1, 1, 1, 0, 0, 0, 0, 0, 1, 65536, 0, 0))
@@ -40,18 +53,18 @@ def granted_access(caller: Caller, node: Node) -> int:
     return (mode >> 3 if is_member(caller, node.gid) else mode) & 7
 
 
-def check_access(caller: Caller, node: Node, wanted: int) -> None:
+def check_access(caller: Caller, node: Owned, wanted: int) -> None:
     """Raise EACCES unless the caller has all these bits."""
     if wanted & ~granted_access(caller, node):
         raise system_error(errno.EACCES)
 
 
-def check_owner(caller: Caller, node: Node) -> None:
+def check_owner(caller: Caller, node: Owned) -> None:
     if caller.uid and not is_owner(caller, node):
         raise system_error(errno.EPERM)
 
 
-def check_removal(caller: Caller, folder: Node, nodes: Iterable[Node | None]) -> None:
+def check_removal(caller: Caller, folder: Owned, nodes: Iterable[Owned | None]) -> None:
     """Raise OSError unless the caller may remove or replace these nodes' names in a folder."""
     check_access(caller, folder, WRITE | SEARCH)
     if folder.mode & stat.S_ISVTX and caller.uid and not is_owner(caller, folder):
@@ -60,7 +73,7 @@ def check_removal(caller: Caller, folder: Node, nodes: Iterable[Node | None]) ->
                 check_owner(caller, node)
 
 
-def creation_mode(caller: Caller, folder: Node, mode: int) -> tuple[int, int | None]:
+def creation_mode(caller: Caller, folder: Owned, mode: int) -> tuple[int, int | None]:
     """The mode and the group of a new file; a folder with S_ISGID passes both on."""
     if not folder.mode & stat.S_ISGID:
         return mode, caller.gid
@@ -72,7 +85,7 @@ def creation_mode(caller: Caller, folder: Node, mode: int) -> tuple[int, int | N
     return mode, folder.gid
 
 
-def changed_mode(caller: Caller, node: Node, mode: int) -> int:
+def changed_mode(caller: Caller, node: Owned, mode: int) -> int:
     """The mode after chmod: only members of the file's group can set S_ISGID."""
     check_owner(caller, node)
     if caller.uid and not is_member(caller, node.gid):
@@ -80,7 +93,7 @@ def changed_mode(caller: Caller, node: Node, mode: int) -> int:
     return stat.S_IFMT(node.mode) | mode & 0o7777
 
 
-def check_new_owner(caller: Caller, node: Node, uid: int | None, gid: int | None) -> None:
+def check_new_owner(caller: Caller, node: Owned, uid: int | None, gid: int | None) -> None:
     """Raise EPERM unless the caller may give the file to this owner: others than root only change the group."""
     if not caller.uid or (uid is None and gid is None):
         return

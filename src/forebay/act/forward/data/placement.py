@@ -8,7 +8,7 @@ from forebay.act.forward.data.folder_moves import FolderMoves
 from forebay.act.forward.data.name_places import caller_of
 from forebay.act.forward.data.name_store import FRESH, Node
 from forebay.act.forward.data.paths import split_path
-from forebay.act.forward.data.permissions import system_error
+from forebay.act.forward.data.permissions import LAYER, system_error
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import Caller, ForgetList, read_layout
 from forebay.act.forward.net.wire import Message
@@ -22,7 +22,7 @@ class PlacementRequests(FolderMoves):
 
     def do_reserve(self, message: Message, _: None) -> payloads.NodeList:
         """Ids for new files in a folder, whose names stay at this server: ids show it."""
-        folder = self._by_id(message.file)
+        folder = self._admit_by_id(message.file, LAYER)
         if folder.away == FRESH:
             with self._store:
                 self._store.set(folder.id, away=0)

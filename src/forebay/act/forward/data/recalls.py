@@ -2,8 +2,9 @@
 
 from array import array
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain
 from time import monotonic
 
 from forebay.act.forward.data.leases import Conflict, Leases
@@ -12,24 +13,36 @@ from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import ENDED, STILL, NodeList
 from forebay.act.forward.net.wire import Kind, Message, pack
 
-_NAME = b"holders"
+_HOLDERS, _SOLES = b"holders", b"soles"
 UNASKED = (1 << 64) - 1
 """The tag of messages that are not answers."""
 Retry = Callable[[Connection, Message], None]
 
 
 class HolderFile:
-    """The mounts that may have leases, kept in a file: after a restart, changes wait for them."""
+    """The mounts that may have leases, and the folders that they may have alone, kept in files.
+
+    After a restart, requests that change something wait for these mounts, and others if they concern such a folder.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self.former = array("Q")
-        with suppress(FileNotFoundError):
-            data = tree.read(_NAME)
-            self.former.frombytes(data[: len(data) // 8 * 8])
+        self.former = self._read(_HOLDERS)
+        soles = self._read(_SOLES)
+        self.former_soles = dict(zip(soles[::2], soles[1::2], strict=False))
 
     def write(self, holders: set[int]) -> None:
-        self._tree.replace(_NAME, array("Q", holders).tobytes())
+        self._tree.replace(_HOLDERS, array("Q", holders).tobytes())
+
+    def write_soles(self, soles: Mapping[int, int]) -> None:
+        self._tree.replace(_SOLES, array("Q", chain.from_iterable(soles.items())).tobytes())
+
+    def _read(self, name: bytes) -> "array[int]":
+        numbers = array("Q")
+        with suppress(FileNotFoundError):
+            data = self._tree.read(name)
+            numbers.frombytes(data[: len(data) // 8 * 8])
+        return numbers
 
     def close(self) -> None:
         self._tree.close()

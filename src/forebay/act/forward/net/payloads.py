@@ -21,7 +21,7 @@ from forebay.model.layout import Layout
 
 LEASE = 10.0
 """Seconds for which a mount may keep what it has a lease for."""
-LEASED_STATUS, LEASED_NAMES = 1, 2
+LEASED_STATUS, LEASED_NAMES, LEASED_ALONE = 1, 2, 4
 ENDED, STILL = 1, 2
 """The offsets of WATCH: a mount has ended; or it watches, and may have leases of this server already."""
 READ_ACCESS = 4
@@ -137,6 +137,32 @@ class PlaceRequest(OnceRequest, kw_only=True):
     """Gives files their names in a folder, all or none; each replaces what has its name."""
 
     files: list[PlacedFile]
+
+
+class AloneRequest(PathRequest, kw_only=True):
+    """Asks to have a folder alone, with the files in it from the name `begin` on (data/sole_leases.py)."""
+
+    begin: bytes = b""
+
+
+class AloneAnswer(Payload, kw_only=True):
+    """The files that the mount now has alone with the folder, and the time at the server in ns since 1970.
+
+    A mount that does not have the folder alone gets no files.
+    """
+
+    files: list[int] = []
+    now: int = 0
+
+
+class RemoveRequest(PathRequest, kw_only=True):
+    """Removes names from a folder that still stand for these files; the others are gone, or belong to others by now.
+
+    `time` is when the mount has removed the last one.
+    """
+
+    names: list[tuple[bytes, int]]
+    time: int = 0
 
 
 class ListRequest(PathRequest, kw_only=True):
@@ -272,7 +298,8 @@ class FileStatus(Payload, kw_only=True):
     `allocated` is less than `size` if it has holes. `uid` and `gid` are None for the user who mounts. `file` is its id;
     its inode number in front of another file system. `access` is what the caller may do to the content:
     read (4), write (2). With `by_path`, requests for anything but open files need a path from the root. `leased` says
-    what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2). Only a
+    what the mount may keep for LEASE seconds, unless it is recalled: the status (1), names of the folder (2); and
+    whether it has the file alone as long as it has the folder alone (4). Only a
     `spread` file has more than one object. If it is not, its size, its times and the `content` that was asked for are
     already `measured` where the server of the names has the object. `folder` is the status of the folder of a new name,
     if the mount may keep it.
@@ -402,6 +429,8 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.READDIR: ListRequest,
     Kind.MKDIR: MkdirRequest,
     Kind.RMDIR: OnceRequest,
+    Kind.ALONE: AloneRequest,
+    Kind.REMOVE: RemoveRequest,
     Kind.RENAME: RenameRequest,
     Kind.LAYOUT: LayoutRequest,
     Kind.SETATTR: AttributesRequest,

@@ -103,6 +103,8 @@ class Kind(IntEnum):
     HELD = 78  # OpenFiles: what an I/O node has open of them
     RESERVE = 62  # file: a folder, offset: how many -> NodeList: ids for new files in it; only from I/O nodes
     PLACE = 63  # PlaceRequest -> ForgetList; only from I/O nodes
+    ALONE = 81  # AloneRequest -> AloneAnswer; only from mounts
+    REMOVE = 82  # RemoveRequest -> as UNLINK
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended

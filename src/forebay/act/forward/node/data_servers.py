@@ -267,7 +267,7 @@ class DataServers(Backend):
         answer = self._removed.remove_soon(reply.server, reply.payload)
         return Answer(pack(payloads.ForgetList(forget=[], folder=answer.folder)))
 
-    do_rename = do_place = do_unlink
+    do_rename = do_place = do_remove = do_unlink
 
     async def do_statfs(self, message: Message, _: None) -> Answer:
         spaces = await self._measure_space(message)

@@ -1,0 +1,53 @@
+"""Requests of a mount that has a folder alone, and tells later which names it has removed there."""
+
+import errno
+
+from forebay.act.forward.data import permissions
+from forebay.act.forward.data.name_places import caller_of
+from forebay.act.forward.data.name_store import FRESH
+from forebay.act.forward.data.permissions import system_error
+from forebay.act.forward.data.placement import PlacementRequests
+from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import AloneAnswer, ForgetList
+from forebay.act.forward.net.wire import Message
+
+_MOST_FILES = 4096
+
+
+class RemovalRequests(PlacementRequests):
+    """The requests about folders that mounts have alone that `Names` answers."""
+
+    def do_alone(self, _: Message, request: payloads.AloneRequest) -> AloneAnswer:
+        caller, folder = caller_of(request), self._find(request)
+        if not folder.is_folder:
+            raise system_error(errno.ENOTDIR)
+        if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id):
+            return AloneAnswer()
+        nodes = self._store.list_single(folder.id, request.begin, _MOST_FILES)
+        return AloneAnswer(
+            files=[node.id for node in nodes if self._lend_alone(caller, node, folder.id)], now=self._clock()
+        )
+
+    def do_remove(self, _: Message, request: payloads.RemoveRequest) -> ForgetList:
+        """Remove names that a mount has removed; those that stand for other files by now stay."""
+        caller, folder = caller_of(request), self._find(request)
+        known = [(name, self._store.find(folder.id, name), file) for name, file in request.names]
+        found = [(name, node) for name, node, file in known if node is not None and node.id == file]
+        permissions.check_removal(caller, folder, (node for _, node in found))
+        if any(node.is_folder for _, node in found):
+            raise system_error(errno.EISDIR)
+        is_alone = self._leases.is_alone(caller.holder, folder.id)
+        if not is_alone:  # the mount was late, and others may use these files
+            self._leases.claim(caller.holder, (folder.id, *(node.id for _, node in found)))
+        forget = ForgetList(forget=[])
+        if not found:
+            return forget
+        with self._store:
+            now = self._clock()
+            for name, node in found:
+                self._store.remove_name(folder.id, name)
+                current = self._store.read(node.id) if node.links > 1 else None  # it may have several of the names
+                forget.forget += self._drop_link(current or node, now).forget
+            self._touch(folder.id, request.time if is_alone and folder.mtime <= request.time <= now else now)
+        forget.folder = self._status_of_folder(caller, folder.id)
+        return forget
