@@ -277,12 +277,15 @@ def mount(
     who = as_holder(who) if leases else who
     connect = partial(Client, ions, secret, who=who, patience=wait, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
-    files = LayerFiles(connect(connections=threads, closes_later=True), keeper=connect(connections=1))
+    files = LayerFiles(connect(connections=threads, closes_later=True), keeper=connect(connections=2))
     upkeep = LeaseUpkeep(files, ions, secret, who)
-    mount(
-        files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody,
-        validity=files.cache, begin=upkeep.start,
-    )  # fmt: skip
+    try:
+        mount(
+            files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody,
+            validity=files.cache, begin=upkeep.start,
+        )  # fmt: skip
+    finally:
+        files.removals.end()
 
 
 def switch_user(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -32,6 +33,10 @@ class Attributes(NamedTuple):
     uid: int
     gid: int
     device: int
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
 
 
 class NameAbsent(FileNotFoundError):

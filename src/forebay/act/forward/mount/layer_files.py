@@ -15,7 +15,7 @@ import itertools
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +28,7 @@ from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
 from forebay.act.forward.mount.lookahead import Lookahead
 from forebay.act.forward.mount.node_paths import NodePaths
+from forebay.act.forward.mount.removals import Removals
 from forebay.act.forward.net.payloads import LEASED_STATUS, ROOT, AttributesRequest, Caller, FileStatus, Space
 
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
@@ -59,6 +60,7 @@ class LayerFiles:
         self._owner = os.getuid(), os.getgid()
         self.cache, self._lookahead = LeaseCache(), Lookahead()
         self._users: Counter[int] = Counter()  # of each open file
+        self.removals = Removals(self.cache, self._keeper, self._users.__contains__)
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
         self._paths: NodePaths | None = NodePaths() if client.stat("/").by_path else None
@@ -80,7 +82,9 @@ class LayerFiles:
         known = self.cache.attributes(node) if node is not None else None
         if known is not None:
             return known
-        place, ticket = self._place(folder, name), self.cache.begin()
+        if self.removals.is_removed(folder, name):
+            raise NameAbsent
+        place, ticket = self._address(folder, name), self.cache.begin()
         content = SMALL if self._lookahead.expects_read(folder) else 0
         try:
             status = self._as(user, lambda caller: self._client.stat(place, content=content, caller=caller))
@@ -117,11 +121,15 @@ class LayerFiles:
         return attributes
 
     def unlink(self, user: User, folder: int, name: bytes) -> None:
+        if self.removals.remove(user, folder, name):
+            return
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         left = self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
         self._end_removal(ticket, folder, name, node, left)
+        self.removals.note_removal(user, folder, name)
 
     def rmdir(self, user: User, folder: int, name: bytes) -> None:
+        self._settle_inside(folder, name)
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         left = self._as(user, lambda caller: self._client.rmdir(self._place(folder, name), caller=caller))
         self._end_removal(ticket, folder, name, node, left)
@@ -130,6 +138,7 @@ class LayerFiles:
         if flags & ~(_NOREPLACE | _EXCHANGE):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         place, to = self._place(folder, name), self._place(into, new)
+        self._settle_inside(into, new)
         exchange, keep = bool(flags & _EXCHANGE), bool(flags & _NOREPLACE)
         nodes = self.cache.find(folder, name), self.cache.find(into, new)
         self.cache.begin_name(folder, name)
@@ -223,6 +232,7 @@ class LayerFiles:
         self.cache.note_changed(node)
 
     def statfs(self) -> Space:
+        self.removals.settle_all()
         return self._client.statfs()
 
     # Open files
@@ -308,9 +318,11 @@ class LayerFiles:
             self.cache.change(self._files[handle][0])
 
     def sync(self, handle: int) -> None:
+        self.removals.settle_all()
         self._file(handle).fsync()
 
     def sync_folder(self, node: int) -> None:  # noqa: ARG002  (the server syncs all names at once)
+        self.removals.settle_all()
         self._client.sync_names()
 
     def flush(self, handle: int, owner: int) -> None:
@@ -354,14 +366,19 @@ class LayerFiles:
 
     # Leases
 
-    def give_up(self, nodes: Iterable[int]) -> None:
-        """Drop what is kept of these nodes; the layer learns first which of them are open here."""
+    def give_up(self, nodes: Sequence[int]) -> None:
+        """Drop what is kept of these nodes; the layer learns first what is removed, and which of them are open here."""
+        self.cache.share(nodes)
+        for node in nodes:
+            self.removals.settle(node)
         self.cache.end(nodes)
         for node in nodes:
             self._make_known(node)
 
     def give_up_all(self) -> list[int]:
-        """Drop all that is kept, and return the nodes."""
+        """Drop all that is kept, and return the nodes; the layer learns first what is removed."""
+        self.cache.share_all()
+        self.removals.settle_all()
         nodes = self.cache.end_all()
         for node in tuple(self._unknown):
             self._make_known(node)
@@ -437,7 +454,20 @@ class LayerFiles:
         with self._as(user, lambda caller: self._client.open_status(where, os.O_WRONLY, caller=caller))[0] as file:
             file.truncate(size, clear=change.clear)
 
+    def _settle_inside(self, folder: int, name: bytes) -> None:
+        """Let the layer know what is removed from the folder with this name, which must be empty for a request."""
+        inside = self.cache.find(folder, name)
+        if inside is None:
+            self.removals.settle_all()
+        elif inside:
+            self.removals.settle(inside)
+
     def _place(self, node: int, name: bytes = b"") -> Place:
+        """Where a request finds a node, or a name in it, once the layer knows what is removed there."""
+        self.removals.settle(node)
+        return self._address(node, name)
+
+    def _address(self, node: int, name: bytes) -> Place:
         return Place(node, name) if self._paths is None else Place(ROOT, self._paths.path(node, name))
 
     def _where(self, node: int) -> Place | Handle:

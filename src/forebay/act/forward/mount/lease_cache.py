@@ -12,13 +12,24 @@ from time import monotonic
 from typing import NamedTuple
 
 from forebay.act.forward.mount.file_system import Attributes
-from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
+from forebay.act.forward.net.payloads import (
+    LEASE,
+    LEASED_ALONE,
+    LEASED_NAMES,
+    LEASED_STATUS,
+    FileStatus,
+    ObjectSize,
+)
 from forebay.model.layout import Layout
 
 SMALL = 64 << 10
 """The longest file whose bytes are kept."""
 _MOST = 1 << 17
 _MOST_BYTES = 64 << 20
+_MARGIN = 2.0
+"""Seconds before the end of a lease from which on the mount removes no names by itself."""
+_LAG = 10**9
+"""How far, in ns, what a mount knows of a server's clock may lag behind it."""
 ABSENT = 0
 """The node of a name that does not exist."""
 
@@ -34,9 +45,11 @@ class _Lease:
     """What is kept of a node until a time; `names` are those in a folder, with the node of each.
 
     The node is None if it is unknown, as while the name is being changed. If they are `complete`, no others exist.
+    `alone` are the files in a folder that nobody else can use before the mount gives up the folder; the server's clock
+    showed `since` ns when the mount's showed 0. A file that is `owned` has an owner and a group.
     """
 
-    __slots__ = ("attributes", "complete", "data", "layout", "names", "stamp", "until")
+    __slots__ = ("alone", "attributes", "complete", "data", "layout", "names", "owned", "since", "stamp", "until")
 
     def __init__(self, until: float) -> None:
         self.until = until
@@ -46,6 +59,9 @@ class _Lease:
         self.complete = False
         self.layout: Layout | None = None
         self.stamp = 0
+        self.owned = False
+        self.alone: set[int] | None = None
+        self.since = 0
 
 
 class Writing(NamedTuple):
@@ -115,12 +131,16 @@ class LeaseCache:
         until, node = ticket.began + LEASE, attributes.node
         with self.lock:
             if status.leased & LEASED_NAMES and folder and self._is_current(ticket, folder):
-                self._set_name(self._lease(folder, until), name, node)
+                above = self._lease(folder, until)
+                self._set_name(above, name, node)
+                if above.alone is not None and status.leased & LEASED_ALONE:
+                    above.alone.add(node)
             if status.leased & LEASED_STATUS and self._is_current(ticket, node):
                 lease = self._lease(node, until)
                 if lease.data is not None and len(lease.data) != attributes.size:
                     self._set_data(lease, None)
                 lease.attributes, lease.layout, lease.stamp = attributes, status.layout, status.stamp
+                lease.owned = status.uid is not None and status.gid is not None
                 if status.created and status.has_bytes:
                     self._set_data(lease, b"")
 
@@ -203,6 +223,59 @@ class LeaseCache:
         with self.lock:
             lease = self._valid(node)
             return None if lease is None else lease.data
+
+    # Folders that this mount has alone
+
+    def has_lease(self, node: int) -> bool:
+        with self.lock:
+            return self._valid(node) is not None
+
+    def keep_alone(self, ticket: Ticket, folder: int, files: Iterable[int], now: int) -> None:
+        """Keep that the mount has a folder alone, with these files; the server's clock has just shown `now` ns."""
+        with self.lock:
+            if self._valid(folder) is not None and self._is_current(ticket, folder):
+                lease = self._lease(folder, ticket.began + LEASE)
+                lease.alone, lease.since = set(files), now - int(self._clock() * 1e9)
+
+    def share(self, folders: Iterable[int]) -> None:
+        """Remove no more names by itself in these folders."""
+        with self.lock:
+            for folder in folders:
+                lease = self._leases.get(folder)
+                if lease is not None:
+                    lease.alone = None
+
+    def share_all(self) -> None:
+        with self.lock:
+            self.share(self._leases)
+
+    def remove(
+        self, folder: int, name: bytes, may_remove: Callable[[Attributes, Attributes], bool]
+    ) -> tuple[int, int] | None:
+        """Remove a name of a file from a folder, if the mount has both alone and `may_remove` allows it.
+
+        Return the file and the time of the removal by the server's clock.
+        """
+        above = self._valid(folder)
+        if above is None or above.alone is None or above.attributes is None or not above.owned:
+            return None
+        node, clock = above.names.get(name), self._clock()
+        lease = self._valid(node) if node in above.alone else None
+        if lease is None or node is None or above.until < clock + _MARGIN:
+            return None
+        now, changed = above.since + int(clock * 1e9), above.attributes.mtime  # `now` lags behind the server's clock
+        if changed >= now:
+            if changed - now > _LAG:
+                return None  # somebody has set a time in the future
+            now = changed + 1
+        if lease.attributes is None or not lease.owned or not may_remove(above.attributes, lease.attributes):
+            return None
+        above.alone.discard(node)
+        self.end((node,))
+        self._bump(folder)
+        self._set_name(above, name, ABSENT)
+        above.attributes = above.attributes._replace(mtime=now, ctime=now)
+        return node, now
 
     # Validity, for the kernel; the caller has the lock
 

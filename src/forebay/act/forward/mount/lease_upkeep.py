@@ -37,6 +37,7 @@ class LeaseUpkeep:
         def give_up_all() -> None:
             kernel.drop(files.give_up_all())
 
+        files.removals.drop = kernel.drop
         threading.Thread(target=self._keep_house, name="house", daemon=True).start()
         if self._who.holder:
             LeaseWatch(self._nodes, self._key, self._who, recalled=give_up, lost=give_up_all).start()
