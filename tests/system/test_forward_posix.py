@@ -117,6 +117,15 @@ def _allocate(place: Path, offset: int, size: int) -> int:
         os.close(handle)
 
 
+def _churn(place: Path) -> None:
+    """Create files and remove most of them; the mount removes the last ones before the layer hears of it."""
+    for names in (("x0", "x1"), ("x2", "x3", "x4", "x5")):
+        for name in names:
+            os.close(os.open(place / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        for name in names[:3]:
+            os.unlink(place / name)  # noqa: PTH108
+
+
 def _list_attributes(place: Path) -> object:
     return sorted(name for name in os.listxattr(place) if name.startswith("user."))
 
@@ -130,6 +139,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "list": lambda place: sorted(os.listdir(place)),  # noqa: PTH208
     "truncate": os.truncate,
     "unlink": os.unlink,
+    "churn": _churn,
     "mkdir": os.mkdir,
     "rmdir": os.rmdir,
     "rename": os.rename,
@@ -171,7 +181,9 @@ STEPS = st.one_of(
     st.tuples(st.just("mkdir"), PATHS, MODES),
     st.tuples(st.just("write"), PATHS, SIZES, SIZES),
     st.tuples(st.just("extend"), PATHS, st.sampled_from([0, os.O_APPEND]), SIZES),
-    st.tuples(st.sampled_from(["read", "status", "list", "unlink", "rmdir", "readlink", "touch", "listxattr"]), PATHS),
+    st.tuples(
+        st.sampled_from(["churn", "read", "status", "list", "unlink", "rmdir", "readlink", "touch", "listxattr"]), PATHS
+    ),
     st.tuples(st.sampled_from(["rename", "link"]), PATHS, PATHS),
     st.tuples(st.just("symlink"), PATHS, st.sampled_from(["a", "b", "../b", "a/b", "none", "/none", "x" * 300])),
     st.tuples(st.sampled_from(["mkfifo", "chmod"]), PATHS, MODES),
