@@ -131,7 +131,7 @@ _LIST = (
     "WHERE folder = ? AND name > ? ORDER BY name LIMIT ?"
 )
 _LIST_SINGLE = (
-    f"SELECT {_COLUMNS} FROM names JOIN nodes ON nodes.id = names.id "
+    "SELECT nodes.id FROM names JOIN nodes ON nodes.id = names.id "
     "WHERE folder = ? AND name >= ? AND links = 1 AND mode & ? != ? ORDER BY name LIMIT ?"
 )
 _ATTRIBUTES = "SELECT name, value FROM attributes WHERE id = ?"
@@ -249,10 +249,10 @@ class NameStore:
         page: list[tuple[bytes, int, int]] = self._run(_LIST, (folder, after, most)).fetchall()
         return page
 
-    def list_single(self, folder: int, begin: bytes, most: int) -> list[Node]:
+    def list_single(self, folder: int, begin: bytes, most: int) -> list[int]:
         """What has only one name, and that one in this folder, from the name `begin` on; no folders."""
-        rows = self._run(_LIST_SINGLE, (folder, begin, stat.S_IFMT(0o177777), stat.S_IFDIR, most)).fetchall()
-        return list(map(Node._make, rows))
+        rows = self._run(_LIST_SINGLE, (folder, begin, stat.S_IFMT(0o177777), stat.S_IFDIR, most))
+        return [id_ for (id_,) in rows]
 
     def has_names(self, folder: int) -> bool:
         return self._run("SELECT 1 FROM names WHERE folder = ? LIMIT 1", (folder,)).fetchone() is not None

@@ -86,19 +86,13 @@ class NameTree(NamePlaces):
             leased = LEASED_STATUS
         if place is not None and place.name and self._leases.grant(caller.holder, place.folder.id):
             leased |= LEASED_NAMES
-            if self._lend_alone(caller, node, place.folder.id):
+            if node.links == 1 and not node.is_folder and self._enclose(caller, place.folder.id, node.id):
                 leased |= LEASED_ALONE
         return leased
 
-    def _lend_alone(self, caller: Caller, node: Node, folder: int) -> bool:
-        """Let a mount that has the folder of a node alone have the node alone, if nobody else can be using it."""
-        return (
-            self._leases.is_alone(caller.holder, folder)
-            and node.links == 1
-            and not node.is_folder
-            and not self._open_files.may_be_open(node.id)
-            and self._leases.enclose(caller.holder, folder, node.id)
-        )
+    def _enclose(self, caller: Caller, folder: int, file: int) -> bool:
+        """Let a mount that has a folder alone have a file in it alone, if nobody else can be using it."""
+        return not self._open_files.may_be_open(file) and self._leases.enclose(caller.holder, folder, file)
 
     def _status_of_new(self, caller: Caller, node: Node, place: Place, *, created: bool = False) -> FileStatus:
         status = status_of(node, created=created, leased=self._lease(caller, node, place))

@@ -23,10 +23,8 @@ class RemovalRequests(PlacementRequests):
             raise system_error(errno.ENOTDIR)
         if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id):
             return AloneAnswer()
-        nodes = self._store.list_single(folder.id, request.begin, _MOST_FILES)
-        return AloneAnswer(
-            files=[node.id for node in nodes if self._lend_alone(caller, node, folder.id)], now=self._clock()
-        )
+        files = self._store.list_single(folder.id, request.begin, _MOST_FILES)
+        return AloneAnswer(files=[file for file in files if self._enclose(caller, folder.id, file)], now=self._clock())
 
     def do_remove(self, _: Message, request: payloads.RemoveRequest) -> ForgetList:
         """Remove names that a mount has removed; those that stand for other files by now stay."""

@@ -126,7 +126,6 @@ class LayerFiles:
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         left = self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
         self._end_removal(ticket, folder, name, node, left)
-        self.removals.note_removal(user, folder, name)
 
     def rmdir(self, user: User, folder: int, name: bytes) -> None:
         self._settle_inside(folder, name)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import islice
 
 from forebay.act.forward.clients.requests import Place
@@ -29,7 +28,7 @@ _BATCH = 128
 _MOST = 1024
 """The most names of a folder that wait; then programs wait too."""
 _FIRST, _LAST = 2, 1024
-"""After how many removals the mount asks for a folder: at first, and if that has brought little each time."""
+"""With which removal the mount asks for a folder: at first, and if that has brought little each time."""
 _FEW = 16
 _MOST_FOLDERS = 1 << 12
 
@@ -71,8 +70,21 @@ class Removals:
     # Removing
 
     def remove(self, user: User, folder: int, name: bytes) -> bool:
-        """Remove a name, unless only the layer can tell whether that is right; return whether it is removed."""
+        """Remove a name, unless only the layer can tell whether that is right; return whether it is removed.
+
+        Ask for the folder first if programs seem to remove many names there.
+        """
         caller = Caller(user.uid, user.gid)
+        return self._remove(caller, folder, name) or (
+            self._expects_many(folder) and self._ask(caller, folder, name) and self._remove(caller, folder, name)
+        )
+
+    def is_removed(self, folder: int, name: bytes) -> bool:
+        """Whether the layer does not know yet that a name is gone."""
+        queue = self._queues.get(folder)
+        return queue is not None and name in queue.names
+
+    def _remove(self, caller: Caller, folder: int, name: bytes) -> bool:
         with self._room:
             queue = self._queues.get(folder)
             if self._ends or (queue is not None and queue.caller != caller):
@@ -95,28 +107,33 @@ class Removals:
                 use.many += 1
         return True
 
-    def note_removal(self, user: User, folder: int, name: bytes) -> None:
-        """The layer has removed a name: ask for the folder if programs seem to remove many."""
+    def _expects_many(self, folder: int) -> bool:
+        """Whether programs seem to remove many names in a folder that the mount may get alone."""
+        if self._ends or not self._cache.has_lease(folder):
+            return False
         use = self._uses.get(folder)
         if use is None:
             use = self._uses[folder] = _Use()
             if len(self._uses) > _MOST_FOLDERS:
                 self._uses.popitem(last=False)
         use.single += 1
-        if use.single < use.wait or not self._cache.has_lease(folder):
-            return
+        if use.single < use.wait:
+            return False
         use.wait = min(2 * use.wait, _LAST) if use.many < _FEW else _FIRST
         use.single = use.many = 0
-        ticket = self._cache.begin()
-        with suppress(OSError):
-            answer = self._client.hold_alone(Place(folder), name, caller=Caller(user.uid, user.gid))
-            if answer.now:
-                self._cache.keep_alone(ticket, folder, answer.files, answer.now)
+        return True
 
-    def is_removed(self, folder: int, name: bytes) -> bool:
-        """Whether the layer does not know yet that a name is gone."""
-        queue = self._queues.get(folder)
-        return queue is not None and name in queue.names
+    def _ask(self, caller: Caller, folder: int, name: bytes) -> bool:
+        """Ask for a folder, with the files in it from this name on."""
+        self.settle(folder)
+        ticket = self._cache.begin()
+        try:
+            answer = self._client.hold_alone(Place(folder), name, caller=caller)
+        except OSError:
+            return False
+        if answer.now:
+            self._cache.keep_alone(ticket, folder, answer.files, answer.now)
+        return bool(answer.now)
 
     def _may_remove(self, caller: Caller, folder: Attributes, file: Attributes) -> bool:
         if self._is_open(file.node):
