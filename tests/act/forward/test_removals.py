@@ -14,11 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forebay.act.forward.clients.requests import Place
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.data import sole_leases
 from forebay.act.forward.mount import removals
 from forebay.act.forward.mount.file_system import Change, NameAbsent, User
-from forebay.act.forward.net.payloads import ROOT
+from forebay.act.forward.net.payloads import ROOT, Caller
 from support.examples import examples
 from support.forward import KEY
 from support.forward_mounts import ME, ROOM, Mount
@@ -270,6 +271,17 @@ def test_what_one_user_may_not_remove_stays(mounts: tuple[Mount, Mount]) -> None
     assert names(one, folder) == ["b"]
 
 
+def test_who_may_not_change_a_folder_cannot_keep_others_from_looking_at_it(mounts: tuple[Mount, Mount]) -> None:
+    one, other = mounts
+    folder = one.files.mkdir(ME, ROOT, b"d", 0o755).node
+    create(one, folder, "a")
+    one.files.give_up_all()
+    with raises(errno.EACCES):
+        one.client.hold_alone(Place(folder), b"", caller=Caller(OTHER.uid, OTHER.gid))
+    assert names(other, folder) == ["a"]
+    assert not one.recalled
+
+
 def test_users_take_turns_in_one_folder(mounts: tuple[Mount, Mount]) -> None:
     one, _ = mounts
     folder = hold(one, "abcd", user=USER)
@@ -369,6 +381,9 @@ def test_a_late_removal_that_is_refused_is_told_of_and_what_the_mount_kept_is_dr
     one.files.removals.settle_all()
     assert "1 removed names may be back" in capsys.readouterr().err
     assert dropped == [folder]
+    with raises(errno.EACCES):
+        one.files.sync_folder(folder)
+    one.files.sync_folder(folder)
     assert one.lookup("a", folder)
     assert one.files.getattr(ME, folder).mode & 0o777 == 0o555
 

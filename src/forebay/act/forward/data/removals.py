@@ -5,7 +5,7 @@ import errno
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.name_places import caller_of
 from forebay.act.forward.data.name_store import FRESH
-from forebay.act.forward.data.permissions import system_error
+from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.placement import PlacementRequests
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import AloneAnswer, ForgetList
@@ -21,6 +21,7 @@ class RemovalRequests(PlacementRequests):
         caller, folder = caller_of(request), self._find(request)
         if not folder.is_folder:
             raise system_error(errno.ENOTDIR)
+        check_access(caller, folder, WRITE | SEARCH)
         if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id):
             return AloneAnswer()
         files = self._store.list_single(folder.id, request.begin, _MOST_FILES)

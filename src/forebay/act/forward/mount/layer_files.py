@@ -317,11 +317,11 @@ class LayerFiles:
             self.cache.change(self._files[handle][0])
 
     def sync(self, handle: int) -> None:
-        self.removals.settle_all()
+        self.removals.sync()
         self._file(handle).fsync()
 
     def sync_folder(self, node: int) -> None:  # noqa: ARG002  (the server syncs all names at once)
-        self.removals.settle_all()
+        self.removals.sync()
         self._client.sync_names()
 
     def flush(self, handle: int, owner: int) -> None:

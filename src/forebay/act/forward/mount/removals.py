@@ -66,6 +66,7 @@ class Removals:
         self._begun = threading.Event()
         self._thread: threading.Thread | None = None
         self._ends = False
+        self._failure: OSError | None = None  # of which no fsync has told a program
 
     # Removing
 
@@ -164,6 +165,13 @@ class Removals:
         for folder in tuple(self._queues):
             self.settle(folder)
 
+    def sync(self) -> None:
+        """As `settle_all`; raises OSError if names may be back since the last call."""
+        self.settle_all()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
     def end(self) -> None:
         """Leave all removals to the layer from now on, and tell it of the earlier ones."""
         with self._room:
@@ -204,6 +212,7 @@ class Removals:
                 self._queues.pop(folder, None)
             self._room.notify_all()
         if failure is not None:
+            self._failure = failure
             self._cache.end((folder,))
             print(
                 f"forebay: mount: {len(batch)} removed names may be back in the folder with inode {folder}: {failure}",
