@@ -244,6 +244,7 @@ def test_a_folder_goes_right_after_its_files(mounts: tuple[Mount, Mount]) -> Non
     for name in "abc":
         remove(one, folder, name)
     one.files.rmdir(ME, ROOT, b"d")
+    assert not one.recalled  # its own request does not wait for its own lease
     with pytest.raises(NameAbsent):
         other.lookup("d")
     replaced, empty = hold(one, "a"), one.files.mkdir(ME, ROOT, b"new", 0o755).node

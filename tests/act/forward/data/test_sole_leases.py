@@ -74,6 +74,11 @@ def test_files_belong_to_the_folder_unless_somebody_else_has_a_lease_on_them(lea
     assert list(recall(leases, BOB, FILE)[ALICE]) == [FOLDER]
     leases.hold_alone(ALICE, OTHER_FOLDER)
     assert not leases.enclose(ALICE, OTHER_FOLDER, FILE)
+    assert leases.encloses(ALICE, FOLDER, FILE)
+    assert not leases.encloses(ALICE, FOLDER, OTHER_FILE)
+    leases.disclose([FILE, OTHER_FILE])
+    assert not leases.encloses(ALICE, FOLDER, FILE)
+    leases.admit(BOB, FILE)
 
 
 def test_after_a_recall_the_lease_is_not_renewed_and_others_go_on_once_it_is_given_up(leases: SoleLeases) -> None:
@@ -132,6 +137,7 @@ def test_after_a_restart_others_wait_for_the_mounts_that_may_have_folders_alone(
     leases.admit(BOB, FILE)  # found by its name, in a folder that admits everybody
     leases.admit(ALICE, FILE, by_id=True)
     assert leases.is_alone(ALICE, FOLDER)
+    assert leases.encloses(ALICE, FOLDER, FILE)  # for all that is known
     assert not leases.hold_alone(BOB, OTHER_FOLDER)  # Alice may have a lease on it
     leases.watch(ALICE)
     leases.admit(BOB, FOLDER)
@@ -143,6 +149,16 @@ def test_after_a_restart_nobody_waits_longer_than_leases_last(clock: Clock) -> N
     clock.now += LONG
     leases.admit(BOB, FOLDER)
     leases.admit(BOB, FILE, by_id=True)
+
+
+def test_what_was_alone_long_ago_is_not_recorded_for_ever(clock: Clock) -> None:
+    recorded: list[int] = []
+    leases = SoleLeases(clock=clock, record=lambda soles: recorded.append(len(soles)))
+    leases.watch(ALICE)
+    for folder in range(1000):
+        clock.now += 1
+        assert leases.hold_alone(ALICE, folder)
+    assert max(recorded) < 100
 
 
 def test_what_cannot_be_recorded_is_not_granted(clock: Clock) -> None:

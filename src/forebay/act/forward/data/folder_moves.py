@@ -52,9 +52,10 @@ class FolderMoves(AttributeRequests):
         folder = self._store.read(folder_of(node)) if node is not None else None
         if folder is None:
             raise Elsewhere(Detour())
-        self._leases.admit(0, folder.id)
-        if request.only_empty and self._store.has_names(folder.id):
-            raise system_error(errno.ENOTEMPTY)
+        if not request.only_empty or self._store.has_names(folder.id):
+            self._leases.admit(0, folder.id)  # what a mount has removed there in advance may still have names here
+            if request.only_empty:
+                raise system_error(errno.ENOTEMPTY)
         self._leases.claim(0, ())  # leases of an earlier run, which are not known here
         if folder.id not in self._leaving:
             self._write(lambda: self._store.mark_leaving(folder.id))

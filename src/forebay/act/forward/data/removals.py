@@ -35,18 +35,26 @@ class RemovalRequests(PlacementRequests):
         permissions.check_removal(caller, folder, (node for _, node in found))
         if any(node.is_folder for _, node in found):
             raise system_error(errno.EISDIR)
-        is_alone = self._leases.is_alone(caller.holder, folder.id)
-        if not is_alone:  # the mount was late, and others may use these files
-            self._leases.claim(caller.holder, (folder.id, *(node.id for _, node in found)))
-        forget = ForgetList(forget=[])
         if not found:
-            return forget
-        with self._store:
-            now = self._clock()
+            return ForgetList(forget=[])
+        files = [node.id for _, node in found]
+        is_alone = self._leases.is_alone(caller.holder, folder.id)
+        claimed = [file for file in files if not self._leases.encloses(caller.holder, folder.id, file)]
+        if claimed:  # the mount was late, and others may use these files
+            self._leases.claim(caller.holder, claimed if is_alone else (folder.id, *claimed))
+        now = self._clock()
+        at = request.time if is_alone and folder.mtime <= request.time <= now else now
+        forget = ForgetList(forget=[])
+
+        def remove() -> None:
+            forget.forget = []
             for name, node in found:
                 self._store.remove_name(folder.id, name)
                 current = self._store.read(node.id) if node.links > 1 else None  # it may have several of the names
                 forget.forget += self._drop_link(current or node, now).forget
-            self._touch(folder.id, request.time if is_alone and folder.mtime <= request.time <= now else now)
+            self._touch(folder.id, at)
+
+        self._write(remove)
+        self._leases.disclose(files)
         forget.folder = self._status_of_folder(caller, folder.id)
         return forget

@@ -5,13 +5,13 @@ it `encloses`, waits until the mount has given up its lease on the folder, also 
 a folder alone only if nobody else has a lease on it, and for a while not after somebody else has asked for it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
 from forebay.act.forward.data.leases import Conflict, Leases
 
-_MOST_FOLDERS = 1 << 12
+_FEW_FOLDERS, _MOST_FOLDERS = 64, 1 << 12
 _MOST_FILES = 1 << 14
 """Files in a folder that a mount can have alone at a time."""
 _SHARED = 10.0
@@ -47,6 +47,7 @@ class SoleLeases(Leases):
         self._soles = {folder: _Sole(holder, former=True) for folder, holder in (former_soles or {}).items()}
         self._enclosed: dict[int, int] = {}  # by file: the folder with which a mount has it alone
         self._shared: dict[int, float] = {}  # folders that nobody gets alone until then
+        self._many = _FEW_FOLDERS  # from this number on, look for those whose leases have ended
 
     def end(self, holder: int) -> None:
         for folder in [folder for folder, sole in self._soles.items() if sole.holder == holder]:
@@ -70,8 +71,9 @@ class SoleLeases(Leases):
             return self.grant(holder, folder)
         if (self._former and now < self._known_at) or self._shared.get(folder, 0.0) > now:
             return False
-        if len(self._soles) >= _MOST_FOLDERS:
+        if len(self._soles) >= self._many:
             self._drop_ended(now)
+            self._many = min(2 * len(self._soles) + _FEW_FOLDERS, _MOST_FOLDERS)
         if (
             len(self._soles) >= _MOST_FOLDERS
             or not self._is_only(holder, folder, now)
@@ -104,6 +106,17 @@ class SoleLeases(Leases):
             sole.files.add(file)
             self._enclosed[file] = folder
         return True
+
+    def encloses(self, holder: int, folder: int, file: int) -> bool:
+        """Whether a mount has a file alone with a folder; after a restart, this is unknown and may be."""
+        return self.is_alone(holder, folder) and (self._soles[folder].former or file in self._soles[folder].files)
+
+    def disclose(self, files: Iterable[int]) -> None:
+        """Note that mounts do not have these files alone any more: they are gone."""
+        for file in files:
+            folder = self._enclosed.pop(file, None)
+            if folder is not None:
+                self._soles[folder].files.discard(file)
 
     def admit(self, holder: int, node: int, *, by_id: bool = False) -> None:
         """Raise Conflict if another mount than `holder` has this node alone.

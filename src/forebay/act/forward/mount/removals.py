@@ -87,12 +87,10 @@ class Removals:
 
     def _remove(self, caller: Caller, folder: int, name: bytes) -> bool:
         with self._room:
-            queue = self._queues.get(folder)
+            while (queue := self._queues.get(folder)) is not None and len(queue.names) >= _MOST:
+                self._room.wait()
             if self._ends or (queue is not None and queue.caller != caller):
                 return False
-            while queue is not None and len(queue.names) >= _MOST:
-                self._room.wait()
-                queue = self._queues.get(folder)
             removed = self._cache.remove(folder, name, lambda above, file: self._may_remove(caller, above, file))
             if removed is None:
                 return False
