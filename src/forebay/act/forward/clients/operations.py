@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
-from forebay.act.forward.clients.requests import Channel, Entry, Handle, Lost, PathLike, Place, Request, Where
+from forebay.act.forward.clients.requests import Channel, Entry, Handle, Lost, Place, Request, Where, place_of
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
 from forebay.act.forward.net.wire import (
@@ -79,7 +79,7 @@ class Operations:
         caller: Caller | None = None,
     ) -> tuple[Handle, payloads.FileStatus]:
         """Open a file as `open_handle` does, and return also its status; its size is known only if it is new."""
-        at, name = _place(path)
+        at, name = place_of(path)
         content = payloads.OpenRequest(
             at=at,
             path=name,
@@ -261,13 +261,13 @@ class Operations:
     ) -> None:
         """Rename a file or folder; a file with the new name is unlinked, unless `keep` forbids it or `exchange` swaps
         both."""
-        to_at, name = _place(to)
+        to_at, name = place_of(to)
         content = payloads.RenameRequest(to_at=to_at, to=name, exchange=exchange, keep=keep, caller=caller)
         await self._ask_about(Kind.RENAME, path, content)
 
     async def link(self, where: Where, to: Where, *, caller: Caller | None = None) -> payloads.FileStatus:
         """Give a file another name."""
-        to_at, name = _place(to)
+        to_at, name = place_of(to)
         return await self._ask_status(Kind.LINK, where, payloads.LinkRequest(to_at=to_at, to=name, caller=caller))
 
     async def symlink(self, target: str | bytes, path: Where, *, caller: Caller | None = None) -> payloads.FileStatus:
@@ -338,7 +338,7 @@ class Operations:
         return _read(payloads.FileStatus, await self._ask_about(kind, where, content))
 
     async def _ask_about(self, kind: Kind, where: Where | Handle, content: payloads.PathRequest) -> Message:
-        content.at, content.path = (where.file, b"") if isinstance(where, Handle) else _place(where)
+        content.at, content.path = (where.file, b"") if isinstance(where, Handle) else place_of(where)
         return await self._ask(kind, where if isinstance(where, Handle) else None, content=content)
 
     async def _ask(self, kind: Kind, handle: Handle | None = None, **fields: Any) -> Message:
@@ -370,19 +370,6 @@ class Operations:
                 await self._channel.pause(min(pause, until - now))
             pause = min(2 * pause or _SOONEST, _LATEST)
             request.mark_repeated()
-
-
-def _place(where: Where) -> tuple[int, bytes]:
-    return where if isinstance(where, Place) else (ROOT, wire_path(where))
-
-
-def wire_path(path: PathLike) -> bytes:
-    """Encode a path for the wire: bytes without a leading slash.
-
-    >>> wire_path("/runs/a"), wire_path("/")
-    (b'runs/a', b'')
-    """
-    return os.fsencode(path).lstrip(b"/")
 
 
 def _check(offset: int, size: int, beyond: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from forebay.act.forward.net import payloads
+from forebay.act.forward.net.payloads import ROOT
 from forebay.act.forward.net.wire import Bytes, Message, pack
 from forebay.model.errors import ForebayError
 from forebay.model.layout import Layout
@@ -36,6 +37,20 @@ class Place(NamedTuple):
 
 Where = PathLike | Place
 """A file by its path, or by its folder and its name."""
+
+
+def place_of(where: Where) -> tuple[int, bytes]:
+    """The folder from which a path leads to a file, and this path."""
+    return where if isinstance(where, Place) else (ROOT, wire_path(where))
+
+
+def wire_path(path: PathLike) -> bytes:
+    """Encode a path for the wire: bytes without a leading slash.
+
+    >>> wire_path("/runs/a"), wire_path("/")
+    (b'runs/a', b'')
+    """
+    return os.fsencode(path).lstrip(b"/")
 
 
 class Request:
