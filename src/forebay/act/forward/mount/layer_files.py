@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_layout
 from forebay.act.forward.clients.requests import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
+from forebay.act.forward.mount.extended_attributes import ExtendedAttributes
 from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
 from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
@@ -36,7 +36,6 @@ _NOREPLACE, _EXCHANGE = 1, 2
 _EXECUTE = 0x20
 _MARGIN = 2.0
 """Seconds before the end of a lease at which the layer learns of files that are open here."""
-_LAYOUT = LAYOUT.encode()
 _REFUSALS = (errno.EACCES, errno.EPERM)
 T = TypeVar("T")
 
@@ -63,6 +62,9 @@ class LayerFiles:
         self.removals = Removals(self.cache, self._keeper, self._users.__contains__)
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
+        attributes = ExtendedAttributes(client, self.cache, self._place, self._as)
+        self.getxattr, self.setxattr = attributes.getxattr, attributes.setxattr
+        self.listxattr, self.removexattr = attributes.listxattr, attributes.removexattr
         self._paths: NodePaths | None = NodePaths() if client.stat("/").by_path else None
         self._locks = LayerLocks(client)
         self._with_lost_locks: set[int] = set()  # handles
@@ -198,37 +200,6 @@ class LayerFiles:
         if target is None:
             raise OSError(errno.EINVAL, "not a symbolic link")
         return target
-
-    def getxattr(self, user: User, node: int, name: bytes) -> bytes:
-        place = self._place(node)
-        if name == _LAYOUT:
-            return format_layout(self._client.layout(place)).encode()
-        if not name.startswith(b"user."):  # the kernel asks for some of these for each write or execution
-            raise OSError(errno.ENODATA if name.startswith(b"security.") else errno.EOPNOTSUPP, "no such attribute")
-        return self._as(user, lambda caller: self._client.getxattr(place, name, caller=caller))
-
-    def setxattr(self, user: User, node: int, name: bytes, value: bytes, flags: int) -> None:
-        place = self._place(node)
-        if name != _LAYOUT:
-            self._as(user, lambda caller: self._client.setxattr(place, name, value, flags, caller=caller))
-            self.cache.note_changed(node)
-            return
-        try:
-            layout = parse_layout(value.decode("utf-8", "replace"))
-        except ValueError as error:
-            raise OSError(errno.EINVAL, str(error)) from None
-        self._as(user, lambda caller: self._client.set_layout(place, layout, caller=caller))
-        self.cache.note_changed(node)
-
-    def listxattr(self, user: User, node: int) -> Sequence[bytes]:
-        """All names but the layout's: programs must not copy it with other attributes."""
-        return self._as(user, lambda caller: self._client.listxattr(self._place(node), caller=caller))
-
-    def removexattr(self, user: User, node: int, name: bytes) -> None:
-        if name == _LAYOUT:
-            raise OSError(errno.EPERM, "the layout cannot be removed")
-        self._as(user, lambda caller: self._client.setxattr(self._place(node), name, None, caller=caller))
-        self.cache.note_changed(node)
 
     def statfs(self) -> Space:
         self.removals.settle_all()
