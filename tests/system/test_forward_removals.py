@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -13,7 +14,7 @@ import pytest
 from forebay.act.forward.net.payloads import LEASE
 from support.fio import needs_fuse
 from support.forward_processes import Layer, Part, layer, start, unmount
-from support.processes import wait_until
+from support.processes import PATIENCE, wait_until
 
 NAMES = [f"file{number}" for number in range(12)]
 
@@ -152,3 +153,19 @@ def test_folders_go_with_all_that_is_in_them_while_another_mount_looks(world: Wo
             (mine / name).unlink()
         mine.rmdir()
         assert not theirs.exists()
+
+
+def test_while_one_program_waits_for_the_layer_others_use_what_the_mount_keeps(world: World) -> None:
+    mine, _ = world.hold("d")
+    node = world.layer.nodes[0]
+    node.signal(signal.SIGSTOP)
+    waiting = [threading.Thread(target=listed, args=(mine,)) for _ in range(3)]
+    for each in waiting:
+        each.start()
+    for name in NAMES:
+        assert (mine / name).read_text() == name
+    assert all(each.is_alive() for each in waiting)
+    node.signal(signal.SIGCONT)
+    for each in waiting:
+        each.join(PATIENCE)
+        assert not each.is_alive()

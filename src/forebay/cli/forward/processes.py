@@ -263,6 +263,7 @@ def mount(
     from forebay.act.forward.mount.device import check_mount_point, clear_dead_mount, mount
     from forebay.act.forward.mount.layer_files import LayerFiles
     from forebay.act.forward.mount.lease_upkeep import LeaseUpkeep, as_holder
+    from forebay.act.forward.mount.turns import Turn
     from forebay.act.forward.net.key import read_key
 
     if replace_:
@@ -277,12 +278,14 @@ def mount(
     who = as_holder(who) if leases else who
     connect = partial(Client, ions, secret, who=who, patience=wait, checked=checksums)
     report_ready = partial(announce, {}, f"mount ready: {folder}", json_line=False)
-    files = LayerFiles(connect(connections=threads, closes_later=True), keeper=connect(connections=2))
+    client, keeper, turn = connect(connections=threads, closes_later=True), connect(connections=2), Turn()
+    client.before_wait = keeper.before_wait = turn.pass_on
+    files = LayerFiles(client, keeper=keeper)
     upkeep = LeaseUpkeep(files, ions, secret, who)
     try:
         mount(
             files, folder, report_ready, foreground=not daemon, threads=threads, cache=seconds, everybody=everybody,
-            validity=files.cache, begin=upkeep.start,
+            validity=files.cache, begin=upkeep.start, turn=turn,
         )  # fmt: skip
     finally:
         files.removals.end()

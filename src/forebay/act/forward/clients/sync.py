@@ -89,6 +89,8 @@ class Client(AbstractContextManager["Client"]):
             AsyncClient, nodes, key, who=who, patience=patience, timeout=timeout, checked=checked
         )
         """Creates a client of the same I/O nodes for a loop."""
+        self.before_wait: Callable[[], None] = lambda: None
+        """Called by each thread before it waits for the layer."""
         self._users: Counter[int] = Counter()  # of each open file
         self._lock = threading.Lock()
         self._closed = False
@@ -214,6 +216,7 @@ class Client(AbstractContextManager["Client"]):
 
     def _run(self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs) -> T:
         """Carry out an operation on one connection."""
+        self.before_wait()
         if os.getpid() != self._process:  # after a fork: the connections belong to the parent
             inherited = self._sockets
             self._begin()

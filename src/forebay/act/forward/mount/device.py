@@ -17,6 +17,7 @@ from forebay.act.command import CommandFailed, inherited_descriptors, run
 from forebay.act.forward.mount.file_system import FileSystem
 from forebay.act.forward.mount.fuse import LONGEST, ROOM
 from forebay.act.forward.mount.kernel import Kernel, Validity
+from forebay.act.forward.mount.turns import Turn
 from forebay.act.volumes.mounts import mounted_at
 from forebay.model.errors import UserError
 
@@ -66,12 +67,13 @@ def mount(
     everybody: bool = False,
     validity: Validity | None = None,
     begin: Callable[[Kernel], None] = lambda _: None,
+    turn: Turn | None = None,
 ) -> None:
     """Serve until the folder is unmounted; SIGTERM, SIGINT and SIGHUP unmount it.
 
     Calls `ready` once programs can use the folder. Without `foreground`, the caller's process then ends, and a child
     serves. The kernel may cache names and attributes for `cache` seconds, or as long as `validity` says. The serving
-    process calls `begin` first.
+    process calls `begin` first. A request that may wait for others must pass on the `turn`.
     """
     check_mount_point(folder)
     folder = folder.absolute()
@@ -82,20 +84,20 @@ def mount(
             _continue_in_background(ready)
             ready = _do_nothing
         kernel = Kernel(files, cache, ready, partial(os.writev, device), validity)
-        _serve(kernel, device, threads, partial(begin, kernel))
+        _serve(kernel, device, threads, partial(begin, kernel), turn or Turn())
     finally:
         if mounted_at(folder) == mine:  # somebody may have unmounted it, and mounted something else
             _unmount(folder)
 
 
-def _serve(kernel: Kernel, device: int, threads: int, begin: Callable[[], None]) -> None:
+def _serve(kernel: Kernel, device: int, threads: int, begin: Callable[[], None], turn: Turn) -> None:
     """Answer the kernel until a signal arrives or the folder is unmounted."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # in all threads that start now
     begin()
 
     def answer_requests() -> None:
         try:
-            _answer_requests(kernel, device)
+            _answer_requests(kernel, device, turn)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)  # wakes the main thread
 
@@ -104,10 +106,11 @@ def _serve(kernel: Kernel, device: int, threads: int, begin: Callable[[], None])
     signal.sigwait(_ENDS)
 
 
-def _answer_requests(kernel: Kernel, device: int) -> None:
+def _answer_requests(kernel: Kernel, device: int, turn: Turn) -> None:
     request, room = memoryview(bytearray(ROOM)), memoryview(bytearray(LONGEST))
     buffers, answer = [request], kernel.answer
     while True:
+        turn.take()
         try:
             length = os.readv(device, buffers)
         except OSError as error:

@@ -88,6 +88,7 @@ class Removals:
     def _remove(self, caller: Caller, folder: int, name: bytes) -> bool:
         with self._room:
             while (queue := self._queues.get(folder)) is not None and len(queue.names) >= _MOST:
+                self._client.before_wait()
                 self._room.wait()
             if self._ends or (queue is not None and queue.caller != caller):
                 return False
@@ -155,6 +156,7 @@ class Removals:
             queue = self._queues.get(node)
         if queue is not None:
             last = queue.put
+            self._client.before_wait()
             with queue.telling:
                 while queue.told < last:
                     self._tell(node, queue)
