@@ -370,17 +370,22 @@ def test_a_late_removal_spares_what_others_have_created_meanwhile(
 
 
 def test_a_late_removal_that_is_refused_is_told_of_and_what_the_mount_kept_is_dropped(
-    layer: NodeThread, mounts: tuple[Mount, Mount], capsys: pytest.CaptureFixture[str]
+    layer: NodeThread,
+    mounts: tuple[Mount, Mount],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(removals, "_BATCH", 1)
     one, other = mounts
     dropped: list[int] = []
     one.files.removals.drop = dropped.extend
     folder = hold(one, "ab", user=USER)
     remove(one, folder, "a", USER)
+    remove(one, folder, "b", USER)
     end_leases(layer, one)
     other.files.setattr(USER, folder, Change(mode=0o555))
     one.files.removals.settle_all()
-    assert "1 removed names may be back" in capsys.readouterr().err
+    assert "2 removed names may be back" in capsys.readouterr().err
     assert dropped == [folder]
     with raises(errno.EACCES):
         one.files.sync_folder(folder)

@@ -203,6 +203,8 @@ class Removals:
             if error.errno != errno.ESTALE:  # else the folder is gone
                 failure = error
         with self._room:
+            if failure is not None:
+                batch = list(queue.names.items())  # the others would wait as long
             for name, file in batch:
                 del queue.names[name]
                 self._files.pop(file, None)
