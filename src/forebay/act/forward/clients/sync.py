@@ -212,6 +212,7 @@ class Client(AbstractContextManager["Client"]):
         self.locks = LockKeeper(self._renew_lease)
 
     def _renew_lease(self, client: int) -> int:
+        self.before_wait()
         return _complete(Operations(self._lease_socket, self._patience).renew_lease(client))
 
     def _run(self, operation: Callable[Concatenate[Operations, P], Async[T]], *args: P.args, **options: P.kwargs) -> T:
@@ -257,6 +258,7 @@ class Client(AbstractContextManager["Client"]):
             if self._closed:
                 sock.close()
             elif sock.leaving and not self._closes_later:
+                self.before_wait()
                 with suppress(StopIteration):
                     sock.close_left_files().send(None)
         finally:
