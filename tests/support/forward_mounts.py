@@ -26,7 +26,7 @@ class Mount:
         self.client = Client(nodes, KEY, who=who, patience=10, closes_later=True)
         self.keeper = Client(nodes, KEY, who=who, patience=10, connections=1)
         self.files = LayerFiles(self.client, keeper=self.keeper)
-        self.watch = LeaseWatch(nodes, KEY, who, recalled=self.give_up, lost=self.lose)
+        self.watch = LeaseWatch(nodes, KEY, who, recalled=self.give_up, lost=self.lose, begun=self.files.cache.resume)
         self.recalled: list[int] = []
         self.losses = 0
         if watches:

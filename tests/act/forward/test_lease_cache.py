@@ -192,3 +192,54 @@ def test_bytes_are_kept_if_they_are_all(cache: LeaseCache) -> None:
     assert cache.data(FILE) is None
     cache.keep_data(cache.begin(), FILE, b"hello")
     assert cache.data(FILE) == b"hello"
+
+
+def test_between_a_loss_and_the_next_watch_nothing_is_kept(cache: LeaseCache) -> None:
+    keep(cache)
+    assert cache.end_all() == [FOLDER, FILE]
+    keep(cache)
+    ticket = cache.begin()
+    assert cache.find(FOLDER, b"a") is None
+    cache.resume()
+    of, attributes = status()
+    cache.keep(ticket, of, attributes, FOLDER, b"a")  # the server has forgotten this lease
+    assert cache.find(FOLDER, b"a") is None
+    keep(cache)
+    assert cache.find(FOLDER, b"a") == FILE
+
+
+def hold_alone(cache: LeaseCache) -> None:
+    """Keep a folder and a file in it, and that the mount has both alone."""
+    for node, mode in ((FOLDER, 0o40755), (FILE, 0o100644)):
+        of, attributes = status()
+        of.mode, of.uid, of.gid = mode, 0, 0
+        cache.keep(cache.begin(), of, attributes._replace(node=node, mode=mode), FOLDER if node == FILE else 0, b"a")
+    cache.keep_alone(cache.begin(), FOLDER, [FILE], 10**18)
+
+
+def test_a_name_goes_if_the_mount_has_the_folder_and_the_file_alone(cache: LeaseCache, clock: Clock) -> None:
+    hold_alone(cache)
+    clock.now += 1
+    assert cache.remove(FOLDER, b"b", lambda *_: True) is None
+    assert cache.remove(FOLDER, b"a", lambda *_: False) is None
+    assert cache.remove(FOLDER, b"a", lambda *_: True) == (FILE, 10**18 + 10**9)
+    assert cache.find(FOLDER, b"a") == ABSENT
+    folder = cache.attributes(FOLDER)
+    assert folder is not None
+    assert folder.mtime == folder.ctime == 10**18 + 10**9
+    assert cache.attributes(FILE) is None
+
+
+def test_shortly_before_a_lease_ends_no_name_goes(cache: LeaseCache, clock: Clock) -> None:
+    hold_alone(cache)
+    clock.now += LEASE - 1
+    assert cache.find(FOLDER, b"a") == FILE
+    assert cache.remove(FOLDER, b"a", lambda *_: True) is None
+
+
+def test_an_answer_that_a_recall_has_overtaken_does_not_give_a_folder_back(cache: LeaseCache) -> None:
+    hold_alone(cache)
+    ticket = cache.begin()
+    cache.share([FOLDER])
+    cache.keep_alone(ticket, FOLDER, [FILE], 10**18)
+    assert cache.remove(FOLDER, b"a", lambda *_: True) is None

@@ -24,7 +24,8 @@ _TIMEOUT = 60.0
 class LeaseWatch:
     """Watches in a thread. `recalled(nodes)` must drop what is kept of these nodes before it returns.
 
-    `lost()` must drop everything: the mount has no leases any more.
+    `lost()` must drop everything: the mount has no leases any more. It keeps nothing then until `begun()`, as the layer
+    forgets all leases when the mount watches again.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class LeaseWatch:
         *,
         recalled: Callable[[list[int]], None],
         lost: Callable[[], None],
+        begun: Callable[[], None],
     ) -> None:
         self._new_socket = partial(NodeSocket, nodes, key, who, timeout=_TIMEOUT, checked=False)
         self._holder = who.holder
-        self._recalled, self._lost = recalled, lost
+        self._recalled, self._lost, self._begun = recalled, lost, begun
         self._closed = False
         self._socket: NodeSocket | None = None
 
@@ -59,6 +61,7 @@ class LeaseWatch:
             try:
                 if self._begin(sock):
                     return
+                self._begun()
                 tried.set()
                 self._watch(sock)
             except (Lost, OSError, BadMessage, struct.error):

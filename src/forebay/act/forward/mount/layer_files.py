@@ -347,9 +347,7 @@ class LayerFiles:
 
     def give_up_all(self) -> list[int]:
         """Drop all that is kept, and return the nodes; the layer learns first what is removed."""
-        self.cache.share_all()
-        self.removals.settle_all()
-        nodes = self.cache.end_all()
+        nodes = self.removals.end_leases()
         for node in tuple(self._unknown):
             self._make_known(node)
         return nodes

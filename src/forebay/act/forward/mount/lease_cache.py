@@ -81,6 +81,7 @@ class LeaseCache:
         self._leases: dict[int, _Lease] = {}
         self._changes: dict[int, int] = {}  # by node: the number of its last change
         self._version = self._floor = 0
+        self._resumed = True
         self._writing: dict[int, int] = {}
         self._bytes = 0
 
@@ -111,14 +112,19 @@ class LeaseCache:
                     self._set_data(lease, None)
 
     def end_all(self) -> list[int]:
-        """Give up all leases, and return the nodes."""
+        """Give up all leases, and return the nodes; keep nothing until `resume`."""
         with self.lock:
-            self._version += 1
-            self._floor = self._version
+            self._resumed = False
             nodes = list(self._leases)
             self._leases.clear()
             self._bytes = 0
             return nodes
+
+    def resume(self) -> None:
+        """Keep what answers to requests say that begin from now on: the server has forgotten all earlier leases."""
+        with self.lock:
+            self._forget_requests()
+            self._resumed = True
 
     # What is kept
 
@@ -126,7 +132,7 @@ class LeaseCache:
         self, ticket: Ticket, status: FileStatus, attributes: Attributes, folder: int = 0, name: bytes = b""
     ) -> None:
         """Keep what an answer says of a node, as far as it grants leases, and of its name in a folder."""
-        if not status.leased:
+        if not status.leased or not self._resumed:
             return
         until, node = ticket.began + LEASE, attributes.node
         with self.lock:
@@ -162,7 +168,7 @@ class LeaseCache:
             lease = self._valid(folder)
             if not is_current and lease is not None:
                 self._set_name(lease, name, None)
-            if attributes is not None and is_current:
+            if attributes is not None and is_current and self._resumed:
                 self._lease(folder, ticket.began + LEASE).attributes = attributes
 
     def note_changed(self, node: int, *, keep_attributes: bool = False) -> None:
@@ -237,17 +243,14 @@ class LeaseCache:
                 lease = self._lease(folder, ticket.began + LEASE)
                 lease.alone, lease.since = set(files), now - int(self._clock() * 1e9)
 
-    def share(self, folders: Iterable[int]) -> None:
-        """Remove no more names by itself in these folders."""
+    def share(self, folders: Iterable[int] | None = None) -> None:
+        """Remove no more names by itself in these folders, or in any."""
         with self.lock:
-            for folder in folders:
+            for folder in self._leases if folders is None else folders:
                 lease = self._leases.get(folder)
                 if lease is not None:
                     lease.alone = None
-
-    def share_all(self) -> None:
-        with self.lock:
-            self.share(self._leases)
+                    self._bump(folder)  # the answer to a request may still say that the mount has it alone
 
     def remove(
         self, folder: int, name: bytes, may_remove: Callable[[Attributes, Attributes], bool]
@@ -324,6 +327,11 @@ class LeaseCache:
                 self._set_data(lease, old[:offset] + bytes(data) + old[end:])
 
     # Steps
+
+    def _forget_requests(self) -> None:
+        """Keep nothing that answers to requests say that have begun before now."""
+        self._version += 1
+        self._floor = self._version
 
     def _bump(self, node: int) -> int:
         self._version += 1

@@ -40,7 +40,9 @@ class LeaseUpkeep:
         files.removals.drop = kernel.drop
         threading.Thread(target=self._keep_house, name="house", daemon=True).start()
         if self._who.holder:
-            LeaseWatch(self._nodes, self._key, self._who, recalled=give_up, lost=give_up_all).start()
+            LeaseWatch(
+                self._nodes, self._key, self._who, recalled=give_up, lost=give_up_all, begun=files.cache.resume
+            ).start()
 
     def _keep_house(self) -> None:
         while True:

@@ -165,6 +165,15 @@ class Removals:
         for folder in tuple(self._queues):
             self.settle(folder)
 
+    def end_leases(self) -> list[int]:
+        """Give up all leases, once the layer knows all; return the nodes."""
+        while True:
+            self._cache.share()
+            self.settle_all()
+            with self._room:
+                if not self._queues:
+                    return self._cache.end_all()
+
     def sync(self) -> None:
         """As `settle_all`; raises OSError if names may be back since the last call."""
         self.settle_all()
