@@ -3,7 +3,7 @@
 import numpy as np
 
 from forebay.decide.schedule.backfill import plan_start_for, start_where_possible
-from forebay.decide.schedule.memory import DURATIONS, SPARE, WEIGHTS
+from forebay.decide.schedule.memory import DUE, DURATIONS, SPARE, WEIGHTS
 from forebay.decide.schedule.plan import list_jobs, plan_jobs
 from forebay.decide.schedule.profile import project_ends, project_expected_ends
 from forebay.decide.schedule.view import nothing_starts, soonest_start
@@ -12,6 +12,9 @@ from forebay.model.kernels import Array, hot_kernel
 _URGENCY = 2.0  # a job that is certainly short weighs 1 + this: it adds to the mean slowdown, too
 _ROOM = 0.1  # the share of the other nodes that must stay free when an endless job starts
 _LONG = 36_000.0  # s: a job that is predicted to run for so long leaves half of that
+_CHANGES = 300  # of the order, in each plan
+_DUE = 0.75  # times the longest wall time so far: a job that waits for longer costs more
+_ATTENTION = 0.5  # the share of that time from which a plan counts it: those for new jobs are too uncertain
 _PATIENCE = 10.0  # times the longest wall time so far, after which a job goes before all others
 _LONGEST = 0  # where memory.state has that wall time
 
@@ -35,13 +38,16 @@ def forebay(view: Array, memory: Array, starts: Array) -> None:
         job = view.jobs[np.uint64(overdue)]
         plan_start_for(base, starts, overdue, job, soonest_start(view, job), job.walltime)
     count, behind = list_jobs(view, memory, overdue)
+    now, patience = view.machine[0].now, _DUE * memory.state[_LONGEST]
     for k in range(count):
         job = view.jobs[np.uint64(memory.rows[2, k])]
         memory.reals[DURATIONS, k] = _duration(job, overdue)
         memory.reals[WEIGHTS, k] = 1.0 + _URGENCY * job.urgency
         share = _ROOM * job.predicted / (job.predicted + _LONG)
+        waits = now - job.submit >= _ATTENTION * patience
+        memory.reals[DUE, k] = job.submit + patience if waits else np.inf
         memory.reals[SPARE, k] = np.floor(share * (nodes - job.nodes))
-    plan_jobs(view, memory, starts, count, 1.0)
+    plan_jobs(view, memory, starts, count, 1.0, _CHANGES, True)
     start_where_possible(view, base, starts, behind)
 
 

@@ -10,7 +10,7 @@ from forebay.model.kernels import Array
 from forebay.model.random_numbers import seed_state
 
 SLOTS = 64
-KEYS, DURATIONS, WEIGHTS, SPARE = 0, 1, 2, 3  # what plans keep in `reals`
+KEYS, DURATIONS, WEIGHTS, SPARE, DUE = 0, 1, 2, 3, 4  # what plans keep in `reals`
 WIDEST = 16  # jobs for which there is always room
 DEPTH = 1000
 """Jobs that a policy plans at most; those behind them only start where they fit."""
@@ -29,7 +29,7 @@ class Memory(NamedTuple):
     profile: Profile
     trial: Profile
     rows: Array  # three lists of rows
-    reals: Array  # four lists of numbers
+    reals: Array  # five lists of numbers
 
 
 def new_memory(policy: Policy, *, seed: int, capacity: int) -> Memory:
@@ -48,7 +48,7 @@ def new_memory(policy: Policy, *, seed: int, capacity: int) -> Memory:
         profile=new_profile(steps),
         trial=new_profile(steps),
         rows=np.zeros((3, capacity), whole),
-        reals=np.zeros((4, capacity)),
+        reals=np.zeros((5, capacity)),
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from forebay.decide.schedule.backfill import plan_holders, start_where_possible
-from forebay.decide.schedule.memory import DEPTH, DURATIONS, KEYS, SPARE, WEIGHTS
+from forebay.decide.schedule.memory import DEPTH, DUE, DURATIONS, KEYS, SPARE, WEIGHTS
 from forebay.decide.schedule.profile import copy_profile, earliest_start_beside, project_ends, reserve
 from forebay.decide.schedule.view import nothing_starts, soonest_start, start_at
 from forebay.model.kernels import Array, hot_kernel
@@ -11,9 +11,10 @@ from forebay.model.random_numbers import draw
 
 ORDERS, LAST = 10, 9  # orders to begin with; the last one is that of the last plan, with new jobs behind it
 SWAPS = 189
-COOLING, SWAPS_PER_STEP = 0.9, 6
+COOLING, STEPS = 0.9, 31
 _WARMTH = 0.1  # the first temperature, in the difference of the worst and the best order to begin with
 _FINE = 1 << 30
+_LATENESS = 0.2  # what a second after its due time costs, over a second of waiting of every job in the plan
 
 
 @hot_kernel
@@ -28,8 +29,8 @@ def plan(view: Array, memory: Array, starts: Array) -> None:
     count, behind = list_jobs(view, memory, -1)
     for k in range(count):
         memory.reals[DURATIONS, k] = view.jobs[np.uint64(memory.rows[2, k])].walltime
-        memory.reals[WEIGHTS, k], memory.reals[SPARE, k] = 1.0, 0.0
-    plan_jobs(view, memory, starts, count, memory.options[0])
+        memory.reals[WEIGHTS, k], memory.reals[SPARE, k], memory.reals[DUE, k] = 1.0, 0.0, np.inf
+    plan_jobs(view, memory, starts, count, memory.options[0], SWAPS, False)
     start_where_possible(view, base, starts, behind)
 
 
@@ -47,10 +48,11 @@ def list_jobs(view: Array, memory: Array, planned: int) -> tuple[int, int]:
 
 
 @hot_kernel
-def plan_jobs(view: Array, memory: Array, starts: Array, count: int, alpha: float) -> None:
+def plan_jobs(view: Array, memory: Array, starts: Array, count: int, alpha: float, changes: int, inserts: bool) -> None:
     """Plan the first `count` jobs of `memory.rows[2]` for their durations in the order with the least cost found.
 
-    The cost is the sum of weight * waiting^alpha.
+    The cost is the sum of weight * waiting^alpha, and of what jobs that start after their due times add. Of `changes`
+    of the order, each swaps two jobs; if it `inserts`, every second one moves a job to the place of another instead.
     """
     if count == 0:
         return
@@ -69,7 +71,7 @@ def plan_jobs(view: Array, memory: Array, starts: Array, count: int, alpha: floa
             copy(order, best, count)
     if count > 1:
         copy(best, order, count)
-        _anneal(view, memory, jobs_to_plan, alpha, least, worst)
+        _anneal(view, memory, jobs_to_plan, alpha, least, worst, changes, inserts)
     memory.planned[0] = count
     for k in range(count):
         row = jobs_to_plan[best[k]]
@@ -133,15 +135,25 @@ def sort_by(keys: Array, order: Array, count: int) -> None:
 
 
 @hot_kernel
-def _anneal(view: Array, memory: Array, jobs_to_plan: Array, alpha: float, least: float, worst: float) -> None:
-    """Swap jobs in the order, and leave the best order seen in `memory.rows[1]`."""
+def _anneal(
+    view: Array,
+    memory: Array,
+    jobs_to_plan: Array,
+    alpha: float,
+    least: float,
+    worst: float,
+    changes: int,
+    inserts: bool,
+) -> None:
+    """Change the order, and leave the best order seen in `memory.rows[1]`."""
     order, best, chance, count = memory.rows[0], memory.rows[1], memory.chance, jobs_to_plan.size
     temperature = _WARMTH * (worst - least if worst > least else least)
-    present = least
-    for swap in range(SWAPS):
+    present, changes_per_step = least, changes // STEPS
+    for change in range(changes):
         first, second = draw(chance, count), draw(chance, count)
         luck = (draw(chance, _FINE) + 1.0) / _FINE
-        order[first], order[second] = order[second], order[first]
+        moves = inserts and change % 2 == 1
+        _change(order, first, second, moves)
         limit = present - temperature * np.log(luck)  # Metropolis: accepted below it
         cost = _cost(view, memory, jobs_to_plan, order, alpha, limit)
         if cost < limit:
@@ -150,15 +162,26 @@ def _anneal(view: Array, memory: Array, jobs_to_plan: Array, alpha: float, least
                 least = cost
                 copy(order, best, count)
         else:
-            order[first], order[second] = order[second], order[first]
-        if swap % SWAPS_PER_STEP == SWAPS_PER_STEP - 1:
+            _change(order, second, first, moves)
+        if change % changes_per_step == changes_per_step - 1:
             temperature *= COOLING
+
+
+@hot_kernel
+def _change(order: Array, first: int, second: int, moves: bool) -> None:
+    """Move the first job to the place of the second, or let them change places."""
+    step = 1 if first < second else -1
+    while moves and abs(second - first) > 1:
+        order[first], order[first + step] = order[first + step], order[first]
+        first += step
+    order[first], order[second] = order[second], order[first]
 
 
 @hot_kernel
 def _cost(view: Array, memory: Array, jobs_to_plan: Array, order: Array, alpha: float, limit: float) -> float:
     """Return the cost of an order; inf as soon as it cannot stay below `limit`."""
-    trial, durations, weights = memory.trial, memory.reals[DURATIONS], memory.reals[WEIGHTS]
+    trial, durations, weights, due = memory.trial, memory.reals[DURATIONS], memory.reals[WEIGHTS], memory.reals[DUE]
+    lateness = _LATENESS * jobs_to_plan.size
     copy_profile(memory.profile, trial)
     total = 0.0  # with every job that has no start yet at its soonest one
     for k in range(jobs_to_plan.size):
@@ -172,6 +195,7 @@ def _cost(view: Array, memory: Array, jobs_to_plan: Array, order: Array, alpha: 
         if start == np.inf:  # in every order: it needs more nodes or bytes than there are at any time
             continue
         total += weights[at] * (_raise(start - job.submit, alpha) - _raise(soonest - job.submit, alpha))
+        total += lateness * max(start - due[at], 0.0)
         if total >= limit:
             return np.inf
         reserve(trial, job, start, durations[at])
