@@ -13,8 +13,8 @@ from forebay.decide.storage import policies as choose
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.show.output import plain
-from forebay.simulate.storage.outcome import (
-    DECISION,
+from forebay.simulate.storage.outcome import DECISION, decisions, document, slowdowns
+from forebay.simulate.storage.refusals import (
     FULL,
     NO_ROOM,
     NO_ROOM_FOR_ALL,
@@ -22,10 +22,7 @@ from forebay.simulate.storage.outcome import (
     PART_FULL,
     TOO_LARGE,
     TOO_LARGE_FOR_A_DISK,
-    decisions,
-    document,
     reasons_of,
-    slowdowns,
 )
 from forebay.simulate.storage.rules import DAY, Feedback, Rules
 from forebay.simulate.storage.run import Run, run_storage

@@ -22,9 +22,9 @@ from forebay.model.reference_platforms import reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage import run as run_module
-from forebay.simulate.storage.outcome import STATES, document, sizes_of
+from forebay.simulate.storage.outcome import STATES, document
 from forebay.simulate.storage.rules import SPLIT, Rules
-from forebay.simulate.storage.run import Run, run_storage
+from forebay.simulate.storage.run import Run, run_storage, sizes_of
 from support.examples import examples
 from support.storage import (
     CORRECT,

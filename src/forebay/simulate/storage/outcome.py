@@ -8,17 +8,11 @@ from numpy.typing import NDArray
 
 from forebay.model.kernels import Array
 from forebay.simulate.storage.plan import REFUSED
+from forebay.simulate.storage.refusals import reasons_of
 from forebay.simulate.storage.rules import GB, Feedback
-from forebay.simulate.storage.run import Run
+from forebay.simulate.storage.run import Run, can_be_split, sizes_of
 from forebay.simulate.storage.usage import ALLOCATED, FAILED
 
-TOO_LARGE_FOR_A_DISK = "larger than any disk, and not split"
-TOO_LARGE = "larger than the whole platform"
-NO_ROOM = "no disk with room"
-NOT_BY_THE_POLICY = "refused by the policy, though a disk had room"
-NO_ROOM_FOR_ALL = "no room for all parts"
-FULL = "its disk was full when it started"
-PART_FULL = "the disk of a part was full when it started"
 STATES = {ALLOCATED: "allocated", REFUSED: "refused", FAILED: "failed"}
 SHORTEST = 10.0  # seconds, as usual for bounded slowdowns
 NO_SPLIT_GB = 100_000  # the value in StorAlloc's configurations without splitting
@@ -84,20 +78,11 @@ def document(run: Run) -> dict[str, Any]:
 
 def _count_split(run: Run) -> dict[str, int]:
     """Count the requests that may be split, and their parts and bytes."""
-    sizes, split, states = sizes_of(run), _above_threshold(run), run.verdicts["state"]
+    sizes, split, states = sizes_of(run), can_be_split(run), run.verdicts["state"]
     whole = {"requests": split.sum(), "parts": count_parts(run)[split].sum(), "bytes": sizes[split].sum()}
     numbers = {name: (split & (states == state)).sum() for state, name in STATES.items()}
     volumes = {f"{name}_bytes": sizes[split & (states == state)].sum() for state, name in STATES.items()}
     return {name: int(count) for name, count in (whole | numbers | volumes).items()}
-
-
-def sizes_of(run: Run) -> Array:
-    """Return the size of each request; StorAlloc rounds every part up to whole gigabytes."""
-    if not run.rules.letter:
-        return run.requests.bytes
-    size: NDArray[np.int64] = run.parts["bytes"]
-    first: NDArray[np.int64] = run.verdicts["first"]
-    return np.add.reduceat(size, first) if size.size else run.requests.bytes
 
 
 def count_parts(run: Run) -> NDArray[np.int64]:
@@ -107,29 +92,9 @@ def count_parts(run: Run) -> NDArray[np.int64]:
     return last - first
 
 
-def _above_threshold(run: Run) -> Array:
-    """Select the requests that may be split; `forebay` can still choose a single part."""
-    return (run.rules.split > 0) & (run.requests.bytes > run.rules.split)
-
-
 def span_of(run: Run) -> float:
     span = float(run.total["last"]) - float(run.total["first"])
     return span if np.isfinite(span) and span > 0 else 1.0
-
-
-def reasons_of(run: Run) -> Array:
-    """Return why each request was not served; empty if it was."""
-    states: NDArray[np.int8] = run.verdicts["state"]
-    sizes, split = sizes_of(run), _above_threshold(run)
-    largest = max(disk.capacity for disk in run.platform.disks)
-    reasons = np.full(len(run.requests), "", dtype="U48")
-    refused, failed = states == REFUSED, states == FAILED
-    reasons[refused] = np.where(split[refused], NO_ROOM_FOR_ALL, NO_ROOM)
-    reasons[refused & run.verdicts["roomy"]] = NOT_BY_THE_POLICY
-    reasons[failed] = np.where(split[failed], PART_FULL, FULL)
-    reasons[(refused | failed) & (sizes > run.platform.capacity)] = TOO_LARGE
-    reasons[(refused | failed) & ~split & (sizes > largest)] = TOO_LARGE_FOR_A_DISK
-    return reasons
 
 
 def slowdowns(run: Run) -> Array:

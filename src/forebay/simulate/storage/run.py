@@ -51,6 +51,20 @@ class Run:
     total: NDArray[np.void]
 
 
+def sizes_of(run: Run) -> Array:
+    """Return the size of each request; StorAlloc rounds every part up to whole gigabytes."""
+    if not run.rules.letter:
+        return run.requests.bytes
+    size: NDArray[np.int64] = run.parts["bytes"]
+    first: NDArray[np.int64] = run.verdicts["first"]
+    return np.add.reduceat(size, first) if size.size else run.requests.bytes
+
+
+def can_be_split(run: Run) -> Array:
+    """Select the requests that may be split; `forebay` can still choose a single part."""
+    return (run.rules.split > 0) & (run.requests.bytes > run.rules.split)
+
+
 def run_storage(
     platform: Platform,
     requests: Requests,
