@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.council_payloads import SIZE_BINS, JobPart, JobReport
 from forebay.act.forward.net.wire import BadMessage, pack, unpack_as
-from forebay.act.forward.node.job_accounting import JobProcess, Jobs, identify_process, job_number
+from forebay.act.forward.node.connected_jobs import Jobs, identify_process, job_number
+from forebay.act.forward.node.job_accounting import JobProcess
 from forebay.act.forward.node.job_history import store_parts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs, read_run

@@ -19,9 +19,9 @@ from forebay.act.forward.net.council_payloads import JobPart
 from forebay.act.forward.net.payloads import LOCK_LEASE, LeaseRequest
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack
 from forebay.act.forward.node.backend import Backend, NodeFile
+from forebay.act.forward.node.connected_jobs import Jobs
 from forebay.act.forward.node.dispatch import Dispatch
 from forebay.act.forward.node.end_watch import EndWatch
-from forebay.act.forward.node.job_accounting import Jobs
 from forebay.act.forward.node.session import Session
 from forebay.decide.order.queue import arrive, complete, depth, drop, follower, new_queue, take
 from forebay.model.layout import Layout
