@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.net.auth import Denied
+from forebay.act.forward.net.payloads import Space
 from forebay.act.forward.net.wire import AGAIN, HEADER, LONGEST, MAGIC, VERSION, Flag, Kind, Message
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.io_node import IoNode
@@ -256,12 +257,16 @@ def test_a_full_server_gets_no_new_files_while_another_has_space(tmp_path: Path)
         backend = node.backend
         assert isinstance(backend, DataServers)
         with thread.client(node) as client:
-            backend._full = {0, 2}
+            backend.space.note([space_of(0), space_of(1 << 30), space_of(0)])
             for number in range(9):
                 words = {"path": b"%d" % number, "create": True}
                 assert client.words(Kind.OPEN, words=words)["layout"] == [1, STRIPE, 1]
-            backend._full = {0, 1, 2}
+            backend.space.note([space_of(0)] * 3)
             assert client.words(Kind.OPEN, words={"path": b"f", "create": True})["layout"][0] == 3
+
+
+def space_of(available: int) -> Space:
+    return Space(total=1 << 40, free=available, available=available, files=1 << 20, free_files=1 << 20)
 
 
 def objects(thread: NodeThread) -> int:

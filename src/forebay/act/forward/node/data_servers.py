@@ -22,6 +22,7 @@ from forebay.act.forward.node.name_routes import NameReply, NameRoutes
 from forebay.act.forward.node.open_counts import OpenCounts
 from forebay.act.forward.node.removed_objects import RemovedObjects
 from forebay.act.forward.node.server_link import ServerLink
+from forebay.act.forward.node.server_space import ServerSpace
 from forebay.act.forward.node.striped_file import StripedFile
 from forebay.act.forward.node.watchers import Watchers
 from forebay.act.forward.striping import file_size, servers_of, shares
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from forebay.act.forward.node.dispatch import Dispatch
 
 _KEPT_BUFFERS = 128 << 20
-_FULL = 1 << 20
-"""A server with less space, in bytes, gets no new files if others have more."""
 _SOON = 0.25
 """Seconds between reports of closed files."""
 _SELDOM = 20
@@ -64,7 +63,7 @@ class DataServers(Backend):
         self._files: dict[int, StripedFile] = {}  # that are open here
         self._spread: set[int] = set()  # files of which that is known
         self._extending: dict[int, asyncio.Task[NameReply]] = {}  # by file
-        self._full: set[int] = set()
+        self.space = ServerSpace()
         self._dirty: list[ServerLink] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -156,7 +155,7 @@ class DataServers(Backend):
         return Answer(bytes((await self._routes.ask(message, request)).payload))
 
     async def do_open(self, message: Message, request: payloads.OpenRequest) -> Answer:
-        self._note_absences(message, request)
+        self.space.name_unusable(message, request, self.up)
         status = await self._open(message, request)
         file, layout = status.file or 0, status.layout
         if request.truncate and not status.created:
@@ -177,7 +176,7 @@ class DataServers(Backend):
 
     async def do_stat(self, message: Message, request: Payload | None) -> Answer:
         if isinstance(request, payloads.CreateRequest):
-            self._note_absences(message, request)
+            self.space.name_unusable(message, request, self.up)
         status = (await self._routes.ask(message, request)).read_status()
         may_keep = status.leased & payloads.LEASED_STATUS and status.access & payloads.READ_ACCESS
         content = request.content if may_keep and isinstance(request, payloads.StatusRequest) else 0
@@ -324,15 +323,8 @@ class DataServers(Backend):
         """Ask all servers for their free space, and note which are full."""
         replies = await _gather(self._ask(server, Kind.STATFS, of) for server in range(self.count))
         spaces = [unpack_as(payloads.Space, reply.payload) for reply in replies]
-        self._full = {server for server, space in enumerate(spaces) if space.available < _FULL}
+        self.space.note(spaces)
         return spaces
-
-    def _note_absences(self, message: Message, request: payloads.CreateRequest) -> None:
-        """Say which servers cannot take new files or folders."""
-        if self._full or not all(self.up):
-            request.full = sorted(self._full)
-            request.missing = [server for server, up in enumerate(self.up) if not up]
-            message.payload = pack(request)
 
     def _ask(
         self, server: int, kind: int, of: Message, offset: int = 0, payload: Bytes = b"", size: int = 0
