@@ -21,7 +21,7 @@ from forebay.act.forward.mount.file_system import Attributes, User
 from forebay.act.forward.mount.lease_cache import LeaseCache
 from forebay.act.forward.net.payloads import Caller
 
-_SOON = 0.005
+_SOON = 0.02
 """Seconds after which the layer hears of a removal."""
 _BATCH = 128
 """The most names in a message."""
