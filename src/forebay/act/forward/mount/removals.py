@@ -1,9 +1,9 @@
 """Names that programs have removed and that the layer does not know of yet.
 
-In a folder that this mount has alone (data/sole_leases.py), it removes names by itself, and tells the layer soon, many
-in one message. Nobody else can look at the folder before: the mount tells the layer all before it gives up its lease.
-The layer removes a name only if it still stands for the same file. So a message that arrives late, after the lease,
-does no harm to a file that others have created meanwhile.
+In a folder that this mount has alone (data/sole_leases.py), it removes names by itself, and reports them to the layer
+soon, many in one message. Nobody else can look at the folder before: the mount reports all of them before it gives up
+its lease. The layer removes a name only if it still stands for the same file. So a message that arrives late, after the
+lease, does no harm to a file that others have created meanwhile.
 """
 
 import errno
@@ -40,8 +40,8 @@ class _Queue:
         self.caller = caller
         self.names: dict[bytes, int] = {}
         self.time = 0
-        self.put = self.told = 0  # how many there were, and of how many the layer knows
-        self.telling = threading.Lock()
+        self.put = self.reported = 0  # how many there were, and of how many the layer knows
+        self.reporting = threading.Lock()
 
 
 class _Use:
@@ -66,12 +66,12 @@ class Removals:
         self._begun = threading.Event()
         self._thread: threading.Thread | None = None
         self._ends = False
-        self._failure: OSError | None = None  # of which no fsync has told a program
+        self._failure: OSError | None = None  # which no fsync has returned to a program
 
     # Removing
 
     def remove(self, user: User, folder: int, name: bytes) -> bool:
-        """Remove a name, unless only the layer can tell whether that is right; return whether it is removed.
+        """Remove a name, unless only the layer can decide whether that is right; return whether it is removed.
 
         Ask for the folder first if programs seem to remove many names there.
         """
@@ -144,7 +144,7 @@ class Removals:
             return False
         return True
 
-    # Telling the layer
+    # Reports to the layer
 
     def settle(self, node: int) -> None:
         """Wait until the layer knows what is removed from this folder so far, or that this file is removed."""
@@ -157,9 +157,9 @@ class Removals:
         if queue is not None:
             last = queue.put
             self._client.before_wait()
-            with queue.telling:
-                while queue.told < last:
-                    self._tell(node, queue)
+            with queue.reporting:
+                while queue.reported < last:
+                    self._report(node, queue)
 
     def settle_all(self) -> None:
         for folder in tuple(self._queues):
@@ -182,18 +182,18 @@ class Removals:
             raise failure
 
     def end(self) -> None:
-        """Leave all removals to the layer from now on, and tell it of the earlier ones."""
+        """Leave all removals to the layer from now on, and report the earlier ones."""
         with self._room:
             self._ends = True
         self.settle_all()
 
     def _begin(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._tell_again_and_again, name="removals", daemon=True)
+            self._thread = threading.Thread(target=self._report_regularly, name="removals", daemon=True)
             self._thread.start()
         self._begun.set()
 
-    def _tell_again_and_again(self) -> None:
+    def _report_regularly(self) -> None:
         while True:
             self._begun.wait()
             self._begun.clear()
@@ -201,8 +201,8 @@ class Removals:
                 time.sleep(_SOON)
                 self.settle_all()
 
-    def _tell(self, folder: int, queue: _Queue) -> None:
-        """Tell the layer of the next names."""
+    def _report(self, folder: int, queue: _Queue) -> None:
+        """Report the next names to the layer."""
         with self._room:
             batch, at = list(islice(queue.names.items(), _BATCH)), queue.time
         failure, status = None, None
@@ -217,7 +217,7 @@ class Removals:
             for name, file in batch:
                 del queue.names[name]
                 self._files.pop(file, None)
-            queue.told += len(batch)
+            queue.reported += len(batch)
             is_last = not queue.names
             if is_last:
                 self._queues.pop(folder, None)
