@@ -5,16 +5,10 @@ import pytest
 from forebay.act.forward.mount.file_system import Attributes
 from forebay.act.forward.mount.lease_cache import ABSENT, LeaseCache
 from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
+from support.hand_clock import Clock
 
 FOLDER, FILE = 2, 3
 BOTH = LEASED_NAMES | LEASED_STATUS
-
-
-class Clock:
-    now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

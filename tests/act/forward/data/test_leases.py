@@ -4,16 +4,10 @@ import pytest
 
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.net.payloads import LEASE
+from support.hand_clock import Clock
 
 ALICE, BOB, FILE, FOLDER = 7, 8, 100, 101
 LONGEST = 2 * LEASE
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

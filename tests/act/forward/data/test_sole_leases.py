@@ -7,17 +7,11 @@ import pytest
 from forebay.act.forward.data.leases import Conflict
 from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.net.payloads import LEASE
+from support.hand_clock import Clock
 
 ALICE, BOB, LIBRARY = 7, 8, 0
 FOLDER, OTHER_FOLDER, FILE, OTHER_FILE = 101, 102, 201, 202
 LONG = 3 * LEASE
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
