@@ -31,7 +31,7 @@ from support.stores import PostgreSQL, own_server  # noqa: E402
 
 FAULTS = (
     "kill service", "kill agent", "stop", "jump", "cut connections", "kill store", "lock store", "fill store", "drain",
-    "restore store", "volumes that outlive the store",
+    "restore store", "volumes that outlive the store", "volumes made twice by two journals",
     "request lost", "answer lost", "caller gone", "sent twice", "sent twice at once", "sent again late",
     "request slow", "answer slow",
 )  # fmt: skip

@@ -170,14 +170,18 @@ def _check_kept(site: Site, outcome: Outcome) -> None:
     site.looked()  # so that nobody is still to notice
     tale, there = Tale(site.database.journal()), site.on_disks()
     for lost, known in site.put_back:
+        names_known = {volume for volume, _ in known.on_disk()}
         for name, told in lost.grants.items():
             given_back = name in tale.grants and tale.grants[name].given_back
             for volume, (disk, _, state) in told.parts.items():
-                agent_knows = volume not in known.on_disk() or disk.partition("/")[0] in tale.doubted
+                agent_knows = volume not in names_known or disk.partition("/")[0] in tale.doubted
                 if state == "made" and told.state in ("ready", "in-use") and agent_knows and not given_back:
                     outcome.happened["volumes that outlive the store"] += 1
-                    if there.get(volume) != disk:
-                        outcome.add("kept", f"{volume} was on {disk}, and is on {there.get(volume)}")
+                    if (volume, disk) not in there:
+                        disks = sorted(where for name, where in there if name == volume)
+                        outcome.add("kept", f"{volume} was on {disk}, and is on {disks}")
+                    elif sum(name == volume for name, _ in there) > 1:
+                        outcome.happened["volumes made twice by two journals"] += 1
     with site.client() as client:
         for agent in site.agents:
             client.discard(agent.name)

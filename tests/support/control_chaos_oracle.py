@@ -63,10 +63,10 @@ class Tale:
             if document["kind"] in ("Granted", "Making", "Extended", "Strayed", "DiskRegistered", "VolumeHalf"):
                 self._check_space(number)
 
-    def on_disk(self) -> dict[str, str]:
-        """Volumes that there must be on disks, or that are about to be made or removed: by name, where."""
+    def on_disk(self) -> set[tuple[str, str]]:
+        """Volumes that there must be on disks, or that are about to be made or removed, and their disks."""
         return {
-            name: disk for told in self.grants.values() for name, (disk, _, state) in told.parts.items()
+            (name, disk) for told in self.grants.values() for name, (disk, _, state) in told.parts.items()
             if state in _ON_DISK
         }  # fmt: skip
 

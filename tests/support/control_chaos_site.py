@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -172,21 +173,23 @@ class Site:
             )
 
     def looked(self) -> None:
-        """All agents have said once more what is on their disks."""
-        with self.client() as client:
-            before = {node["name"]: node["report"] for node in client.nodes()}
-            wait_until(
-                lambda: all(node["report"] > before[node["name"]] for node in client.nodes()), "an agent does not look"
-            )
+        """All agents have said once more what is on their disks; a report on one volume does not count."""
+        last, _ = self.database.journal()[-1]
+
+        def nodes() -> set[str]:
+            events = [json.loads(line) for number, line in self.database.journal() if number > last]
+            return {event["node"] for event in events if event["kind"] == "Reported"}
+
+        wait_until(lambda: nodes() == {agent.name for agent in self.agents}, "an agent does not look")
 
     def client(self, instance: int = 0) -> Client:
         """Straight to an instance."""
         return Client(parse_service(f"unix:{self._sockets[instance]}"), patience=30.0)
 
-    def on_disks(self) -> dict[str, str]:
-        """Volumes that there are, by name: where; by their names alone."""
+    def on_disks(self) -> set[tuple[str, str]]:
+        """Volumes that there are and their disks; by their names alone. Two disks may have one of the same name."""
         return {
-            path.name: disk for disk, root in self.disks.items() for path in root.iterdir()
+            (path.name, disk) for disk, root in self.disks.items() for path in root.iterdir()
             if _VOLUME.fullmatch(path.name)
         }  # fmt: skip
 
