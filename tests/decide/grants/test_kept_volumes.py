@@ -109,6 +109,21 @@ def test_a_request_that_is_granted_where_its_volume_has_been_takes_it_over(made:
     assert [a.kind for a in made.control.actions("n")] == ["make"]
 
 
+def test_a_request_that_is_granted_elsewhere_has_two_volumes_until_an_administrator_decides(made: Service) -> None:
+    made.register("other", disk("a", 100))
+    made.do(co.Drain(caller=ADMINISTRATOR, what="n"))
+    assert made.ask(9, 20) is State.MAKING
+    made.carry_out("other")
+    name = f"{grant_id(9)}.0"
+    assert [volume.disk for volume in made.control.volumes(grant_id(9))] == ["other/a"]
+    assert strays(made) == {name: True} and made.control.actions("n") == []
+    made.do(co.Discard(caller=ADMINISTRATOR, what="n"))
+    assert [(action.kind, action.volume) for action in made.control.actions("n")] == [("release", name)]
+    made.carry_out("n")
+    assert strays(made) == {} and made.state(9) is State.READY and made.control.actions("other") == []
+    check(made.control)
+
+
 def test_adopted_it_is_its_owners_grant_again(made: Service) -> None:
     look(made, found(9, mode=0o750, ceiling=5.0), found(9, "b", 1), ours=False)
     made.do(co.Adopt(caller=ADMINISTRATOR, what="n", seconds=50.0), 10.0)
