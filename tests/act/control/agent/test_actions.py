@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from forebay.act.control.agent.node import AgentDisk, Node, read_action
+from forebay.act.control.agent.actions import AgentDisk, Node, read_action
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.loop import Loop

@@ -1,4 +1,4 @@
-"""A storage node: its disks, the volumes on them, and the actions of the service that its agent carries out."""
+"""Carries out the actions of the service on the disks of a storage node: makes, exposes and removes volumes."""
 
 from collections.abc import Mapping
 from contextlib import suppress
