@@ -38,7 +38,7 @@ def replay(
 
     Compares the result with the decisions of the service, or, for the record of `forebay schedule`, with Slurm's.
     """
-    from forebay.history.jobs.planner import is_record
+    from forebay.history.jobs.planner_record import is_record
 
     if "://" not in journal and Path(journal).is_file() and is_record(Path(journal)):
         _replay_schedule(Path(journal), policy, json=json)
@@ -116,7 +116,7 @@ def _describe(decided: Decided) -> str:
 def _replay_schedule(path: Path, spec: str | None, *, json: bool) -> None:
     """Compare the record of the planner with a simulation of the same jobs."""
     from forebay.decide.registry import find
-    from forebay.history.jobs.planner import read_record
+    from forebay.history.jobs.planner_record import read_record
     from forebay.simulate.jobs.record_replay import replay_record
 
     record = read_record(path)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.history.jobs import batsim, slurm, swf, table
+from forebay.history.jobs import batsim, csv_table, slurm, swf
 from forebay.history.text_files import open_bytes
 from forebay.model.errors import BadInput
 from forebay.model.jobs import Jobs
@@ -53,7 +53,7 @@ def read_jobs(source: str, options: ReadOptions | None = None) -> Jobs:
                     path, cores=options.cores, volume=options.volume, space=options.space, seed=options.seed
                 )
             case _:
-                jobs = table.read(path)
+                jobs = csv_table.read(path)
     if not len(jobs):
         first = jobs.rejected[0] if jobs.rejected else None
         place = f"line {first.line}: " if first and first.line else ""

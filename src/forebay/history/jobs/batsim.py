@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from forebay.history.jobs.builder import JobList, Row
+from forebay.history.jobs.job_list import JobList, Row
 from forebay.history.text_files import open_bytes
 from forebay.history.traces.columns import quote
 from forebay.model.errors import BadInput, nearest_name

@@ -1,6 +1,6 @@
 """Jobs of the history: Slurm's accounting, with the bytes that Darshan saw."""
 
-from forebay.history.jobs.builder import JobList, Row
+from forebay.history.jobs.job_list import JobList, Row
 from forebay.history.store import open_store
 from forebay.history.store.jobs import accounted_jobs
 from forebay.model.errors import BadInput

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from forebay.history.jobs.builder import JobList, Row
+from forebay.history.jobs.job_list import JobList, Row
 from forebay.history.sacct import Record, find_job_id, parse_time, read_records
 from forebay.history.traces.columns import quote
 from forebay.model.errors import BadInput

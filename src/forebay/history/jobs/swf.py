@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.jobs.builder import LONGEST, MOST_NODES, short_name
 from forebay.history.jobs.drawn_space import draw_bytes_per_node
+from forebay.history.jobs.job_list import LONGEST, MOST_NODES, short_name
 from forebay.history.traces.columns import describe_left_out
 from forebay.history.traces.swf import KILOBYTE, PARTIAL, UNKNOWN, Block, read_blocks, volume_per_processor
 from forebay.model.arrays import Floats, Ints

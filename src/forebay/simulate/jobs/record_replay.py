@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.decide.policy import Policy
-from forebay.history.jobs.planner import PlannerRecord
+from forebay.history.jobs.planner_record import PlannerRecord
 from forebay.model.errors import BadInput
 from forebay.model.jobs import reject_oversized
 from forebay.simulate.jobs.run import JobMachine, simulate_jobs

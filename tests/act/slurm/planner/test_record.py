@@ -10,7 +10,7 @@ from forebay.act.slurm.planner.planning import Planner
 from forebay.act.slurm.planner.record import Record
 from forebay.act.slurm.planner.settings import Excluded
 from forebay.decide.registry import find
-from forebay.history.jobs.planner import is_record, read_record
+from forebay.history.jobs.planner_record import is_record, read_record
 from forebay.model.errors import BadInput
 from forebay.simulate.jobs.record_replay import replay_record
 from support.slurm_planner import GB, NOW, cluster, job, plan_of, running, settings

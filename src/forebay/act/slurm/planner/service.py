@@ -21,7 +21,7 @@ from forebay.act.slurm.planner.record import Record, write_plan
 from forebay.act.slurm.planner.settings import ScheduleSettings
 from forebay.act.slurm.planner.steering import Book, read_book, refresh_book, steer, undo, write_book
 from forebay.decide.registry import find
-from forebay.history.jobs.planner import read_record
+from forebay.history.jobs.planner_record import read_record
 from forebay.model.errors import BadInput, UserError, why
 from forebay.model.jobs import Jobs
 from forebay.model.units import plural

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from forebay.history.jobs.builder import NAMES, JobList, Row
+from forebay.history.jobs.job_list import NAMES, JobList, Row
 from forebay.history.text_files import read_csv
 from forebay.history.traces.columns import quote
 from forebay.model.errors import BadInput, nearest_name

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.jobs.builder import LONGEST, require
+from forebay.history.jobs.job_list import LONGEST, require
 from forebay.history.text_files import open_text
 from forebay.model.errors import BadInput
 from forebay.model.jobs import JOB, BadRow, Jobs
