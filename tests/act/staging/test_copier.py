@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from forebay.act.staging import copier, folders
+from forebay.act.staging import copier, local_folders
 from forebay.act.staging.copier import Copier
-from forebay.act.staging.folders import LocalFile, LocalFolder
 from forebay.act.staging.journal import Journal
-from forebay.act.staging.pairs import find_trees, open_volume
+from forebay.act.staging.local_folders import LocalFile, LocalFolder
+from forebay.act.staging.path_pairs import find_trees, open_volume
 from forebay.model.errors import UserError
 from support.processes import limited
 
@@ -116,7 +116,7 @@ class _Death:
         return changed
 
 
-CHANGES = ((LocalFile, "write"), (LocalFile, "truncate"), (folders, "_set_status"), (LocalFolder, "rename"),
+CHANGES = ((LocalFile, "write"), (LocalFile, "truncate"), (local_folders, "_set_status"), (LocalFolder, "rename"),
            (LocalFolder, "create"), (LocalFolder, "enter"), (LocalFolder, "make_link"), (LocalFolder, "set_status"),
            (Journal, "_write_bytes"))  # fmt: skip
 

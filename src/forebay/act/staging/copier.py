@@ -16,8 +16,8 @@ from functools import partial
 from itertools import chain, dropwhile
 from typing import NamedTuple
 
-from forebay.act.staging.folders import Differs, File, Folder, NewFile, Status, part_name
 from forebay.act.staging.journal import Journal, Source
+from forebay.act.staging.local_folders import Differs, File, Folder, NewFile, Status, part_name
 from forebay.act.staging.task_pool import Task, TaskPool
 from forebay.model.errors import BadInput, UserError, name_errors
 

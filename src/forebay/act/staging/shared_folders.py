@@ -38,8 +38,8 @@ from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack, unpack
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.striped_file import StripedFile
 from forebay.act.forward.striping import Piece, servers_of, shares
-from forebay.act.staging.folders import Differs, LocalFolder, NewFile, Status
 from forebay.act.staging.journal import Journal
+from forebay.act.staging.local_folders import Differs, LocalFolder, NewFile, Status
 from forebay.act.staging.stored_objects import LocalObject, RemoteObject, StoredObject
 from forebay.model.errors import BadInput, name_errors
 from forebay.model.layout import ANY, Layout

@@ -12,7 +12,7 @@ from forebay.act.forward.data.tree import Tree, spread_place, write_at
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message, unpack_as
 from forebay.act.forward.node.server_link import ServerLink
-from forebay.act.staging.folders import read_bytes
+from forebay.act.staging.local_folders import read_bytes
 
 
 class StoredObject(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forebay.act.staging.copier import Copier
 from forebay.act.staging.journal import Journal
-from forebay.act.staging.pairs import find_trees, open_volume
+from forebay.act.staging.path_pairs import find_trees, open_volume
 from forebay.model.errors import BadInput, UserError
 from forebay.model.staging import Way
 
