@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from forebay.act.staging.copier import Copier
+from forebay.act.staging.folders import Folder
 from forebay.act.staging.journal import Journal
-from forebay.act.staging.local_folders import Folder
 from forebay.act.staging.path_pairs import find_trees
 from forebay.act.staging.shared_folders import SharedFolder, open_shared
 from forebay.model.layout import GRAIN

@@ -1,7 +1,7 @@
 """Copies trees of files with many threads, and reads every copy back.
 
 A file is copied under another name, compared with its source, and renamed when it is complete, so that no program reads
-half of it. No link inside the space is followed, and no link is made that leads out of the copied tree.
+half of it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, dropwhile
+from itertools import chain
 from typing import NamedTuple
 
+from forebay.act.staging.folders import Differs, Entry, File, Folder, NewFile, Status, part_name
 from forebay.act.staging.journal import Journal, Source
-from forebay.act.staging.local_folders import Differs, File, Folder, NewFile, Status, part_name
+from forebay.act.staging.links import copy_link
 from forebay.act.staging.task_pool import Task, TaskPool
 from forebay.model.errors import BadInput, UserError, name_errors
 
@@ -29,17 +30,6 @@ _MODE = 0o777 | stat.S_ISVTX
 _TOGETHER = 64
 """Files whose small ones are copied together."""
 _MOST_BYTES = 4 << 20
-
-
-class Entry(NamedTuple):
-    """A name in an open folder."""
-
-    folder: Folder
-    name: str
-
-    @property
-    def path(self) -> str:
-        return f"{self.folder.path.rstrip('/')}/{self.name}"
 
 
 class Tree(NamedTuple):
@@ -143,7 +133,7 @@ class Copier:
             return self._copy_files((tree,))
         if kind == stat.S_IFLNK:
             if self._is_mine(tree.label):
-                self._copy_link(tree, depth)
+                copy_link(source, tree.target, depth)
             return None
         raise BadInput(source.path, "is not a file, folder or link; leave it out")
 
@@ -164,18 +154,6 @@ class Copier:
             (partial(self._copy_files, list(map(find, group))) for group in groups),
             (partial(self._visit, find(name), depth + 1, kind) for name, kind in others),
         )
-
-    def _copy_link(self, tree: Tree, depth: int) -> None:
-        with name_errors(tree.source.path):
-            destination = tree.source.folder.read_link(tree.source.name)
-        if not is_inside(destination, depth):
-            raise BadInput(tree.source.path, f"is a link to {destination!r}, outside the copied tree; remove the link")
-        folder, name = tree.target
-        with name_errors(tree.target.path):
-            with suppress(FileNotFoundError):
-                if stat.S_ISLNK(folder.status(name).mode):
-                    folder.remove(name)
-            folder.make_link(name, destination)
 
     def _copy_files(self, trees: Sequence[Tree]) -> Iterable[Task] | None:
         """Copy files of one folder: small ones together, each large one by tasks of its own."""
@@ -371,18 +349,3 @@ def _find_below(targets: Mapping[str, Entry], path: str) -> Entry:
     for name in names:
         entry = Entry(entry.folder.enter(entry.name), name)
     return entry
-
-
-def is_inside(destination: str, depth: int) -> bool:
-    """Return whether a link in a folder `depth - 1` levels below the top leads to something below the top.
-
-    Allow `..` only at the beginning: after a name, which may be a link itself, its destination is unknown.
-
-    >>> is_inside("data/x", 1), is_inside("../x", 2), is_inside("../x", 1), is_inside("/etc/passwd", 9)
-    (True, True, False, False)
-    >>> is_inside("a/../x", 5)
-    False
-    """
-    parts = [part for part in destination.split("/") if part not in ("", ".")]
-    below = list(dropwhile(lambda part: part == "..", parts))
-    return not destination.startswith("/") and ".." not in below and len(parts) - len(below) < depth

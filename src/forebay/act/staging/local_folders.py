@@ -1,4 +1,4 @@
-"""Open folders and files, local or of a shared file system. Nothing here follows a link."""
+"""Open folders and files of this machine. Nothing here follows a link, except to a path outside the space."""
 
 from __future__ import annotations
 
@@ -8,100 +8,15 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
 
-from forebay.model.errors import BadInput, name_errors
+from forebay.act.staging.folders import Differs, NewFile, Status, part_name
+from forebay.act.staging.links import refuse_link
+from forebay.model.errors import name_errors
 
-_LONGEST = 200  # bytes of a name of an incomplete copy before its end
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Status(NamedTuple):
-    """Times are in nanoseconds since 1970; `number` identifies the file on its file system."""
-
-    mode: int
-    size: int
-    mtime: int
-    atime: int
-    number: int
-
-    @property
-    def content(self) -> tuple[int, int]:
-        """Two values, one of which changes when the content does."""
-        return self.size, self.mtime
-
-
-class NewFile(NamedTuple):
-    """A small file to create, with all of its bytes."""
-
-    name: str
-    data: bytes
-    mode: int
-    mtime: int
-    atime: int
-
-
-class Differs(Exception):
-    """A copy, whose name is the argument, has other bytes than its source."""
-
-
-class File(Protocol):
-    """An open file. Threads can share it. `number` identifies it on its file system."""
-
-    @property
-    def number(self) -> int: ...
-    def status(self) -> Status: ...
-    def read(self, size: int, offset: int) -> bytes: ...
-    def write(self, data: bytes, offset: int) -> None: ...
-    def ranges(self, size: int, offset: int) -> Iterable[tuple[int, int]]:
-        """The parts (size and offset) of these bytes that this node writes."""
-
-    def close(self) -> None: ...
-
-
-class Folder(Protocol):
-    """An open folder; `path` is for messages. All operations raise OSError.
-
-    Files of at most `small` bytes can be written with `put_files`. If it `is_striped`, several nodes can write parts of
-    a larger file.
-    """
-
-    path: str
-    small: int
-    is_striped: bool
-
-    def list_names(self) -> list[tuple[str, int]]:
-        """List names with the types of their files as in a mode; 0 if a type is unknown."""
-
-    def status(self, name: str) -> Status: ...
-    def enter(self, name: str, *, make: bool = False) -> Folder:
-        """Open a folder in it, or create it with `make` if it does not exist."""
-
-    def open(self, name: str) -> File: ...
-    def create(self, name: str, size: int, *, afresh: bool, own_parts: bool = False) -> File:
-        """Open a file to read and write, and make it `size` bytes long; create it if it does not exist.
-
-        `afresh` empties it. With `own_parts`, this node writes its parts of it, and other nodes the others.
-        """
-
-    def put_files(self, files: Sequence[NewFile], tag: str) -> list[int]:
-        """Create files that appear complete, or replace them, and read them back; return their numbers.
-
-        Raise Differs if one has other bytes then. Incomplete files are called `part_name(name, tag)`.
-        """
-
-    def read_link(self, name: str) -> str: ...
-    def make_link(self, name: str, destination: str) -> None: ...
-    def rename(self, name: str, new: str) -> None: ...
-    def remove(self, name: str) -> None: ...
-    def set_status(self, mode: int, mtime: int, atime: int, name: str = "") -> None:
-        """Set the mode and the times of a file in it, or its own."""
-
-    def sync(self) -> None:
-        """Put everything that was written to its file system from here onto the disks."""
 
 
 class LocalFile:
@@ -174,7 +89,7 @@ class LocalFolder:
             return LocalFolder(os.open(name, _FOLDER, dir_fd=self._descriptor), path)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR) and self._is_link(name):
-                raise BadInput(path, "is a link; staging does not follow links") from None
+                raise refuse_link(path) from None
             raise
 
     def open(self, name: str) -> LocalFile:
@@ -246,11 +161,6 @@ def read_bytes(descriptor: int, size: int, offset: int) -> bytes:
     while data and len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
         data += more
     return data
-
-
-def part_name(name: str, tag: str) -> str:
-    """The name of an incomplete copy."""
-    return f".{os.fsdecode(os.fsencode(name)[:_LONGEST])}.{tag}"
 
 
 def _set_status(descriptor: int, mode: int, mtime: int, atime: int) -> None:

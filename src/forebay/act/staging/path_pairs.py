@@ -7,8 +7,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from forebay.act.staging.copier import Entry, Tree
-from forebay.act.staging.local_folders import Folder, LocalFolder
+from forebay.act.staging.copier import Tree
+from forebay.act.staging.folders import Entry, Folder
+from forebay.act.staging.local_folders import LocalFolder
 from forebay.model.errors import BadInput, name_errors
 from forebay.model.staging import Pairs, Way, check_pairs
 

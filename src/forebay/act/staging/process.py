@@ -19,8 +19,8 @@ from typing import Literal
 
 from forebay.act.command import become_user, user_groups
 from forebay.act.staging.copier import Copier
+from forebay.act.staging.folders import Folder
 from forebay.act.staging.journal import Journal
-from forebay.act.staging.local_folders import Folder
 from forebay.act.staging.path_pairs import find_targets, find_trees, open_volume
 from forebay.act.volumes.data_server import FOLDER as DATA
 from forebay.decide.grants.machine import CopyAction

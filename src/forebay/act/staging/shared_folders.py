@@ -38,10 +38,12 @@ from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack, unpack
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.striped_file import StripedFile
 from forebay.act.forward.striping import Piece, servers_of, shares
+from forebay.act.staging.folders import Differs, NewFile, Status
 from forebay.act.staging.journal import Journal
-from forebay.act.staging.local_folders import Differs, LocalFolder, NewFile, Status
+from forebay.act.staging.links import refuse_link
+from forebay.act.staging.local_folders import LocalFolder
 from forebay.act.staging.stored_objects import LocalObject, RemoteObject, StoredObject
-from forebay.model.errors import BadInput, name_errors
+from forebay.model.errors import name_errors
 from forebay.model.layout import ANY, Layout
 
 _SPARE = 2 << 20  # bytes that a server should have left after a new file
@@ -282,7 +284,7 @@ class SharedFolder:
                 self._layer.run(Operations.mkdir, self._place(name), 0o700)
         status = self._layer.run(Operations.stat, self._place(name))
         if stat.S_ISLNK(status.mode):
-            raise BadInput(path, "is a link; staging does not follow links")
+            raise refuse_link(path)
         if not status.is_folder:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return SharedFolder(self._layer, status.file or 0, status.layout, path)

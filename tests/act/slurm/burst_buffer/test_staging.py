@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.slurm.burst_buffer.staging import KEPT, stage_in, stage_out
-from forebay.act.staging.copier import is_inside
+from forebay.act.staging.links import is_inside
 from forebay.act.staging.process import take_rights
 from forebay.model.errors import BadInput, UserError
 
