@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forebay.act.command import run
-from forebay.act.volumes.mounts import mounted_at, unmount
+from forebay.act.volumes.mounts import mounted_at
 from forebay.act.volumes.nbd import NbdConnection
 from forebay.act.volumes.nvme import NvmeConnection
+from forebay.act.volumes.unmounting import unmount
 from forebay.act.volumes.volume import check_name, is_name
 from forebay.model.errors import BadInput, Refused, UnknownName, why
 from forebay.model.grant import AVAILABLE, SHARED, VOLUMES_FOLDER

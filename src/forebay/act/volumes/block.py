@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from forebay.act.volumes.mounts import Mount, mounted_at, unmount
+from forebay.act.volumes.mounts import Mount, mounted_at
+from forebay.act.volumes.unmounting import unmount
 from forebay.act.volumes.volume import BadRequest, Record, Volume, VolumeFailed
 from forebay.act.volumes.volume_lifecycle import Volumes, foreign_mount
 from forebay.model.errors import UnknownName

@@ -19,7 +19,8 @@ from typing import ClassVar
 
 from forebay.act.command import CommandFailed
 from forebay.act.volumes.block import BlockVolumes
-from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at, shut_down
+from forebay.act.volumes.mounts import Mount, filesystem_of, mounted_at
+from forebay.act.volumes.unmounting import shut_down
 from forebay.act.volumes.volume import Record, Volume, VolumeFailed
 from forebay.act.volumes.volume_lifecycle import describe_error
 from forebay.model.errors import BadInput, UserError
