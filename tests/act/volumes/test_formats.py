@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.volumes.block import find_format
+from forebay.act.volumes.formats import find_format
 from forebay.model.errors import BadInput
 from support.volumes import MIB, mounted, sh
 

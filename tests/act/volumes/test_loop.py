@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.command import CommandFailed
-from forebay.act.volumes.block import read_limit
+from forebay.act.volumes.bandwidth_limit import read_limit
 from forebay.act.volumes.loop import Loop
 from forebay.act.volumes.volume import NoRoom, NotOurs, VolumeFailed
 from forebay.model.errors import BadInput, UnknownName

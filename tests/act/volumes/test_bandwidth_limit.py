@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forebay.act.volumes.block import limit_device, read_limit
+from forebay.act.volumes.bandwidth_limit import limit_device, read_limit
 
 READ, WRITE = "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"
 
