@@ -27,7 +27,7 @@ from forebay.history.darshan.ingest import BATCH, ingest
 from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.summary import MOST_EXAMINED
 from forebay.history.store import open_store
-from forebay.history.store.runs import record_logs
+from forebay.history.store.ingested_logs import record_logs
 from forebay.profile.findings.examination import examine_records
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,7 +24,7 @@ from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import Store, open_store
-from forebay.history.store.runs import find_unchanged
+from forebay.history.store.ingested_logs import find_unchanged
 from forebay.history.store.schema import apps, logs, modules, osts, runs, totals
 from forebay.model.errors import BadInput, UserError
 from support import deadly

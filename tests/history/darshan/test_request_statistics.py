@@ -11,8 +11,9 @@ from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import open_store
+from forebay.history.store.ingested_logs import find_unchanged, record_logs
 from forebay.history.store.past_runs import Behaviour, RequestTotals, list_behaviours
-from forebay.history.store.runs import add_runs, find_unchanged, record_logs
+from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import meta, requests, runs
 from forebay.profile.access_pattern import Pattern, pattern_of
 from forebay.profile.application import measures_of

@@ -23,7 +23,7 @@ from forebay.history.darshan.ingest_worker import PRELOADED, read_many
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.scanned_log import ScannedLog, Status, failed_log, path_text
 from forebay.history.store import Store
-from forebay.history.store.runs import combine_runs, find_unchanged, list_stale, record_logs
+from forebay.history.store.ingested_logs import combine_runs, find_unchanged, list_stale, record_logs
 from forebay.model.errors import UserError, name_errors, why
 from forebay.work import Died, Workers, run_pieces
 

@@ -11,7 +11,7 @@ from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.run_fields import FORWARDED, Row
 from forebay.history.scanned_log import ScannedLog, pack_summary
 from forebay.history.store import Store
-from forebay.history.store.runs import combine_runs, record_logs
+from forebay.history.store.ingested_logs import combine_runs, record_logs
 
 MODULE = "FORWARD"
 _VERSION = "forward-1"
