@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from bench import SEED, verdict
 
-from forebay.history.measured_runs import Measured
+from forebay.history.run_fields import Measured
 from forebay.history.traces.fives import read
 from forebay.model.arrays import Floats
 from forebay.profile.calibration.check import check_calibration, correlate_ranks, find_factors, fit_bandwidth

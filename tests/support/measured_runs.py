@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from forebay.history.measured_runs import MEASURED, Measured
+from forebay.history.run_fields import MEASURED, Measured
 from forebay.profile.calibration.prediction import Parameters, predict_seconds
 
 

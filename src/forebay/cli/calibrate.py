@@ -13,7 +13,7 @@ from forebay.show.options import Database, Json, Plot, check_file
 from forebay.show.output import draw, print_json
 
 if TYPE_CHECKING:
-    from forebay.history.measured_runs import Measured
+    from forebay.history.run_fields import Measured
 
 commands = typer.Typer()
 Source = Annotated[

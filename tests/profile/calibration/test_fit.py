@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forebay.history.measured_runs import MEASURED
+from forebay.history.run_fields import MEASURED
 from forebay.profile.calibration.fit import fit_parameters
 from forebay.profile.calibration.prediction import Parameters, Waiting
 from forebay.profile.findings.io_time import DEFAULT, FileSystem

@@ -4,7 +4,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from forebay.history.measured_runs import MEASURED, Measured
+from forebay.history.run_fields import MEASURED, Measured
 from forebay.history.store.bulk import within_period
 from forebay.history.store.schema import requests, runs
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.history.measured_runs import MEASURED, Measured
-from forebay.history.run_fields import LARGEST, LATEST, MOST_PROCESSES
+from forebay.history.run_fields import LARGEST, LATEST, MEASURED, MOST_PROCESSES, Measured
 from forebay.history.text_files import open_bytes
 from forebay.history.traces.columns import parse_time, quote
 from forebay.history.yaml_events import load_yaml

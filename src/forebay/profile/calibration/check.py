@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.history.measured_runs import Measured
+from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
 from forebay.model.units import plural

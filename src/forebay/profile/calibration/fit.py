@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from forebay.history.measured_runs import Measured
+from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats, Ints
 from forebay.profile.calibration.prediction import Parameters, Waiting, is_usable, predict_seconds
 from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair

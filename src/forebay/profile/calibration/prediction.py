@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from forebay.history.measured_runs import Measured
+from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats
 from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair, count_waits
 
