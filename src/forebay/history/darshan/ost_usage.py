@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.log import counter_columns
-from forebay.history.darshan.process_logs import slowness
+from forebay.history.darshan.ost_slowness import slowness
 from forebay.history.darshan.sections import FileLayout
 from forebay.model.arrays import Ints
 

@@ -1,21 +1,16 @@
-"""Combines the logs of a job without MPI, which has one for each process, into one run.
-
-It also computes the slowness of each OST in a run, relative to the others, for runs of one log and of many.
-"""
+"""Combines the logs of a job without MPI, which has one for each process, into one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from statistics import median
 from typing import Any
 
+from forebay.history.darshan.ost_slowness import slowness
 from forebay.history.run_fields import DIAGNOSIS_SUMS, ORDERS, Row
 from forebay.history.scanned_log import ProcessSummary
 from forebay.model.file_sizes import add_sizes, format_sizes, parse_sizes
 
-FEWEST_OSTS = 3
-"""The fewest OSTs of a run that are compared."""
 _SUMMED = (
     "total_bytes", "bytes_read", "bytes_written", "read_time", "write_time", "meta_time", "read_requests",
     "write_requests", "seq_requests", "consec_requests", "strided_requests", "unaligned_requests",
@@ -135,20 +130,3 @@ def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _group_by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:
     key = itemgetter(name)
     return [(value, list(same)) for value, same in groupby(sorted(rows, key=key), key)]
-
-
-def slowness(systems: Sequence[str], moved: Sequence[float], seconds: Sequence[float]) -> list[float | None]:
-    """The seconds per byte of each OST, relative to the median of its file system in this run; None if unknown.
-
-    >>> slowness(["/a"] * 3, [2e9, 2e9, 2e9], [1.0, 1.0, 40.0])
-    [1.0, 1.0, 40.0]
-    """
-    relative: list[float | None] = [None] * len(systems)
-    for system in set(systems):
-        places = (i for i, name in enumerate(systems) if name == system and moved[i] > 0 and seconds[i] > 0)
-        pace = {i: seconds[i] / moved[i] for i in places}
-        if len(pace) >= FEWEST_OSTS:
-            middle = median(pace.values())
-            for i, value in pace.items():
-                relative[i] = value / middle
-    return relative
