@@ -16,7 +16,7 @@ from forebay.act.filesystems.load import Load
 from forebay.act.filesystems.lustre.filesystem import Lustre
 from forebay.decide.registry import find
 from forebay.history.store import Store, open_store
-from forebay.history.store.jobs import jobs_by_target, release_targets, take_targets
+from forebay.history.store.running_jobs import jobs_by_target, release_targets, take_targets
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import decisions
 from forebay.model.errors import BadInput

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forebay.history.store import open_store
-from forebay.history.store.jobs import jobs_by_target
+from forebay.history.store.running_jobs import jobs_by_target
 from support.command import Forebay
 from support.history_rows import ost_columns
 from support.made_up_runs import MIB, a_run, fill

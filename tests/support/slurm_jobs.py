@@ -9,7 +9,7 @@ from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import Preparation, run_prolog
 from forebay.act.slurm.jobs.settings import JobSettings, read_job_settings
 from forebay.history.store import Store
-from forebay.history.store.jobs import jobs_by_target
+from forebay.history.store.running_jobs import jobs_by_target
 from support.filesystems import Pretended
 
 NOW = 1_700_000_000.0

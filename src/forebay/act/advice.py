@@ -16,8 +16,8 @@ from forebay.decide.stripe.view import PLAIN, Features, Past, StripeView, Stripi
 from forebay.history.run_fields import FORWARDED
 from forebay.history.store import Connection, Store
 from forebay.history.store.decisions import record_decision, set_outcome
-from forebay.history.store.jobs import jobs_by_target, release_targets, take_targets
 from forebay.history.store.past_runs import has_run, last_filesystem, list_past_runs, list_peer_runs
+from forebay.history.store.running_jobs import jobs_by_target, release_targets, take_targets
 from forebay.history.store.totals import filesystem_sums, highest_target
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, TO_THE_END, Layout, Target

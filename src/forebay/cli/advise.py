@@ -130,7 +130,7 @@ def _list_targets(
 
 def _release(db: str | None, job: str, json: bool) -> None:
     from forebay.history.store import open_store
-    from forebay.history.store.jobs import release_targets
+    from forebay.history.store.running_jobs import release_targets
 
     with open_store(db, create=False) as store, store.open_writer() as connection:
         count = release_targets(connection, job)

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import Store, open_store
 from forebay.history.store.findings import read_diagnoses
-from forebay.history.store.jobs import jobs_by_target
 from forebay.history.store.listing import list_runs, read_run
 from forebay.history.store.past_runs import list_past_runs, list_peer_runs
+from forebay.history.store.running_jobs import jobs_by_target
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import logs, metadata
 from forebay.history.store.totals import filesystem_sums, layout_sums

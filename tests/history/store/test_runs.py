@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from forebay.history.sacct import read_sacct
 from forebay.history.store import Store, open_store
-from forebay.history.store.jobs import add_jobs, jobs_by_target, release_targets, take_targets
+from forebay.history.store.jobs import add_jobs
+from forebay.history.store.running_jobs import jobs_by_target, release_targets, take_targets
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.history.store.schema import apps, jobs, modules, osts, runs, totals
 from forebay.model.errors import BadInput

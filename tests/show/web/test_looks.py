@@ -13,7 +13,7 @@ from forebay.act.forward.net.address import Address
 from forebay.act.metrics import Endpoint, Metric
 from forebay.history.store import open_store
 from forebay.history.store.decisions import record_decision
-from forebay.history.store.jobs import TARGETS
+from forebay.history.store.running_jobs import TARGETS
 from forebay.model.errors import BadInput
 from forebay.show.web import pages
 from forebay.show.web.forwarding import forwarding

@@ -11,7 +11,7 @@ from forebay.act.slurm.jobs.decision import find_application
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import run_prolog
 from forebay.history.store import Store
-from forebay.history.store.jobs import forget_job
+from forebay.history.store.running_jobs import forget_job
 from forebay.history.store.schema import decisions, jobs
 from support.filesystems import KINDS, Pretend
 from support.made_up_runs import a_run, fill

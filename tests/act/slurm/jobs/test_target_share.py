@@ -14,7 +14,7 @@ from forebay.act.slurm.jobs.decision import LATEST_RUNS, allocate_targets, decid
 from forebay.act.slurm.jobs.epilog import run_epilog
 from forebay.act.slurm.jobs.settings import Targets
 from forebay.history.store import Store, open_store
-from forebay.history.store.jobs import take_targets
+from forebay.history.store.running_jobs import take_targets
 from support.examples import examples
 from support.made_up_runs import a_run, fill
 from support.slurm_jobs import NOW, before, leases, own_job, rules_of

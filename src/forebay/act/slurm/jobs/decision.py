@@ -24,7 +24,7 @@ from forebay.decide.registry import check_policy, find
 from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
-from forebay.history.store import Connection, Store, jobs
+from forebay.history.store import Connection, Store, jobs, running_jobs
 from forebay.history.store.decisions import record_decision
 from forebay.history.store.past_runs import list_behaviours
 from forebay.model.application import Application
@@ -174,7 +174,7 @@ def decide_share(
     application = _model_application(connection, request.app, request.nprocs, curves, most, filesystem)
     if application is None:
         return Share(count=min(rules.unknown, most), because=f"no run of {request.app} shows how it scales")
-    others = [job for job in jobs.list_running_jobs(connection, system, request.now) if job.job != request.job]
+    others = [job for job in running_jobs.list_running_jobs(connection, system, request.now) if job.job != request.job]
     running = [_model_running(connection, job, curves, most, filesystem) for job in others]
     applications = (*running, application)
     machine = System(targets=most, compute_nodes=sum(a.compute_nodes for a in applications))
@@ -189,14 +189,14 @@ def allocate_targets(connection: Connection, rules: Targets, request: JobRequest
     """Lease targets such as I/O nodes to the new job; return them and the reason for their number."""
     assert rules.count is not None and request.job is not None
     share = decide_share(connection, rules, request, rules.count, rules.name)
-    leases = jobs.jobs_by_target(connection, rules.name, request.now)
+    leases = running_jobs.jobs_by_target(connection, rules.name, request.now)
     users = {target: holders - {request.job} for target, holders in leases.items()}
     chosen = least_used(range(rules.count), users, share.count)
     row = request.decision_row(
-        rules.allocate, jobs.TARGETS, (share.count, 0, ANY), share.because, "applied", applied_to=rules.name
+        rules.allocate, running_jobs.TARGETS, (share.count, 0, ANY), share.because, "applied", applied_to=rules.name
     )
     record_decision(connection, row)
-    jobs.take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
+    running_jobs.take_targets(connection, rules.name, request.job, chosen, until=request.until, now=request.now)
     return chosen, share.because
 
 
@@ -234,7 +234,7 @@ def _model_application(
 
 
 def _model_running(
-    connection: Connection, job: jobs.RunningJob, curves: _Curves, most: int, filesystem: str | None
+    connection: Connection, job: running_jobs.RunningJob, curves: _Curves, most: int, filesystem: str | None
 ) -> Application:
     """Model a running job on exactly the targets that it has; without I/O, if its application is unknown."""
     n = min(len(job.targets), most)

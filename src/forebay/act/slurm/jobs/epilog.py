@@ -12,7 +12,7 @@ from forebay.act.slurm.jobs.prolog import environment_file
 from forebay.act.slurm.jobs.settings import Darshan, JobSettings
 from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
 from forebay.history.store import Store
-from forebay.history.store.jobs import forget_job, last_decision_time
+from forebay.history.store.running_jobs import forget_job, last_decision_time
 from forebay.model.errors import UserError
 from forebay.model.grant import SHARED_FOLDER
 from forebay.profile.findings.examination import examine_records

@@ -10,7 +10,7 @@ from forebay.act.files import write_file
 from forebay.act.filesystems.settings import Settings
 from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.settings import JobSettings
-from forebay.history.store import Connection, Store, jobs
+from forebay.history.store import Connection, Store, running_jobs
 from forebay.model.errors import UserError, name_errors
 from forebay.model.grant import SHARED
 from forebay.model.layout import Layout
@@ -70,13 +70,13 @@ def format_targets(targets: tuple[int, ...]) -> str:
 
 def read_variables(connection: Connection, settings: JobSettings, job: Job, now: float) -> dict[str, str]:
     """Read the variables of a job that another node has prepared from the store."""
-    variables = {"FOREBAY_APP": jobs.last_app(connection, job.job)}
-    if settings.scratch is not None and (row := jobs.applied_layout(connection, job.job)):
+    variables = {"FOREBAY_APP": running_jobs.last_app(connection, job.job)}
+    if settings.scratch is not None and (row := running_jobs.applied_layout(connection, job.job)):
         layout = Layout(count=row["stripe_count"], size=row["stripe_size"], start=row["stripe_offset"])
-        osts = jobs.list_targets(connection, lease_name(settings.scratch.settings), job.job, now)
+        osts = running_jobs.list_targets(connection, lease_name(settings.scratch.settings), job.job, now)
         variables |= {"FOREBAY_SCRATCH": row["applied_to"], **layout_variables(layout, osts)}
     if settings.targets is not None and settings.targets.count is not None:
-        targets = jobs.list_targets(connection, settings.targets.name, job.job, now)
+        targets = running_jobs.list_targets(connection, settings.targets.name, job.job, now)
         variables["FOREBAY_TARGETS"] = format_targets(targets)
     return select_variables(variables)
 
@@ -116,7 +116,7 @@ def run_prolog(
     if settings.jobs.mode == "shadow":
         return decide(look_up(job))
     with store.open_writer() as connection:
-        is_first = jobs.begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
+        is_first = running_jobs.begin_job(connection, job.job, until=now + settings.jobs.lease, now=now)
     if is_first:
         full = look_up(job)
         # The other nodes wait until this one has succeeded or failed.
@@ -124,11 +124,11 @@ def run_prolog(
             preparation = decide(full)
         except BaseException:
             with store.open_writer() as connection:
-                jobs.forget_job(connection, job.job)
+                running_jobs.forget_job(connection, job.job)
             raise
         finally:
             with store.open_writer() as connection:
-                jobs.mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
+                running_jobs.mark_decided(connection, job.job, until=_lease_end(settings, full, now), now=now)
     else:
         preparation = _await_decision(store, settings, job, now, pause)
     preparation = _add_space(preparation, settings, job)
@@ -180,7 +180,7 @@ def _await_decision(
     """Wait for the decision of the first node, until the prolog's time limit."""
     while True:
         with store.open_reader() as connection:
-            if jobs.is_decided(connection, job.job, now):
+            if running_jobs.is_decided(connection, job.job, now):
                 environment = read_variables(connection, settings, job, now)
                 app = environment.get("FOREBAY_APP", "")
                 return Preparation(app=app, environment=environment, log_fields={"decided": "already"})

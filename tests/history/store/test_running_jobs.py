@@ -4,15 +4,12 @@ import pytest
 
 from forebay.history.store import Store
 from forebay.history.store.decisions import record_decision
-from forebay.history.store.jobs import (
-    MOST_SEARCHED,
-    add_jobs,
+from forebay.history.store.jobs import MOST_SEARCHED, add_jobs, find_app_of_job_name, is_known_app
+from forebay.history.store.running_jobs import (
     applied_layout,
     begin_job,
-    find_app_of_job_name,
     forget_job,
     is_decided,
-    is_known_app,
     jobs_by_target,
     last_app,
     last_decision_time,
