@@ -7,8 +7,7 @@ import pytest
 
 from forebay.history.store import open_store
 from forebay.history.store.runs import add_runs
-from forebay.profile.calibration.prediction import Parameters
-from forebay.profile.findings.io_time import FileSystem
+from forebay.profile.calibration.filesystem_costs import FileSystem, Parameters
 from support.command import Forebay
 from support.darshan_logs import wheel_log
 from support.history_rows import request_row, run_row

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.act.control.api.description import STREAMED, event_meanings, event_schemas
-from forebay.profile.calibration.prediction import Parameters
+from forebay.profile.calibration.filesystem_costs import Parameters
 from generate.commands import READ, SET, all_commands, commands_page
 from generate.configuration import FILES, Key, configuration_page, keys
 from generate.http import all_calls, described, http_page, routes

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from forebay.history.run_fields import MEASURED, Measured
-from forebay.profile.calibration.prediction import Parameters, predict_seconds
+from forebay.profile.calibration.filesystem_costs import Parameters
+from forebay.profile.calibration.prediction import predict_seconds
 
 
 def draw_runs(

@@ -14,8 +14,7 @@ from forebay.profile.calibration.calibration_file import (
     read_calibrations,
     write_calibration,
 )
-from forebay.profile.calibration.prediction import Parameters
-from forebay.profile.findings.io_time import FileSystem
+from forebay.profile.calibration.filesystem_costs import FileSystem, Parameters
 
 ANY = Calibration(
     filesystem="",

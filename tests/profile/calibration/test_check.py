@@ -11,8 +11,8 @@ from forebay.profile.calibration.check import (
     find_factors,
     fit_bandwidth,
 )
-from forebay.profile.calibration.prediction import Parameters, predict_seconds
-from forebay.profile.findings.io_time import FileSystem
+from forebay.profile.calibration.filesystem_costs import FileSystem, Parameters
+from forebay.profile.calibration.prediction import predict_seconds
 from support.measured_runs import draw_runs
 
 FS = Parameters(fs=FileSystem(bandwidth=(2e8, 5e8), total=(2e10, 5e10), latency=(5e-3, 1e-3)))

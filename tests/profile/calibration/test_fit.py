@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from forebay.history.run_fields import MEASURED
+from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem, Parameters, Waiting
 from forebay.profile.calibration.fit import fit_parameters
-from forebay.profile.calibration.prediction import Parameters, Waiting
-from forebay.profile.findings.io_time import DEFAULT, FileSystem
 from support.measured_runs import draw_runs
 
 SLOW = Parameters(

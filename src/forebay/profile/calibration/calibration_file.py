@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from forebay.model.errors import BadInput, name_errors, why
 from forebay.profile.calibration.check import Check
-from forebay.profile.calibration.prediction import OPERATIONS, Parameters, Waiting
-from forebay.profile.findings.io_time import FileSystem, Pair
+from forebay.profile.calibration.filesystem_costs import FileSystem, Pair, Parameters, Waiting
+from forebay.profile.calibration.prediction import OPERATIONS
 
 T = TypeVar("T")
 

@@ -8,8 +8,9 @@ from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
 from forebay.model.units import plural
+from forebay.profile.calibration.filesystem_costs import Parameters
 from forebay.profile.calibration.fit import fit_parameters
-from forebay.profile.calibration.prediction import Parameters, is_usable, predict_seconds
+from forebay.profile.calibration.prediction import is_usable, predict_seconds
 
 LEAST_RUNS = 20
 """With fewer runs, the half that checks the fit shows nothing."""

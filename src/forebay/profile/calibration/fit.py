@@ -13,8 +13,8 @@ import numpy as np
 
 from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats, Ints
-from forebay.profile.calibration.prediction import Parameters, Waiting, is_usable, predict_seconds
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair
+from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem, Pair, Parameters, Waiting
+from forebay.profile.calibration.prediction import is_usable, predict_seconds
 
 _NOISE = 0.5  # of the logarithm of a run's seconds: runs of the same program differ by a factor of 1.6
 _FAR = 1.0  # times the noise

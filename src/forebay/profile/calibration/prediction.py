@@ -1,33 +1,14 @@
 """The seconds that the reads and the writes of whole runs take in the model of the file system."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from forebay.history.run_fields import Measured
 from forebay.model.arrays import Floats
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Pair, count_waits
+from forebay.profile.calibration.filesystem_costs import Parameters
+from forebay.profile.findings.io_time import count_waits
 
 OPERATIONS = ("reads", "writes")
 _VOLUME, _PROCESSES = 1e9, 100.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """How long runs wait whose requests are unknown: `seconds` for 1 GB of 100 processes, and more by a power of the
-    volume and of the processes. A power of the volume below 1 means that larger runs make larger requests."""
-
-    seconds: Pair = (20.0, 20.0)
-    volume: Pair = (0.75, 0.75)
-    processes: Pair = (0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """Everything that a calibration fits."""
-
-    fs: FileSystem = DEFAULT
-    waiting: Waiting = field(default_factory=Waiting)
 
 
 def is_usable(runs: Measured, side: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

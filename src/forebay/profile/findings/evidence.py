@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
 from forebay.model.arrays import Bools, Floats, Ints
-from forebay.profile.findings.io_time import DEFAULT, FileSystem, Limits, count_waits, data_time, ideal_time
+from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem
+from forebay.profile.findings.io_time import Limits, count_waits, data_time, ideal_time
 from forebay.profile.findings.targets import Targets, locate_files, read_targets
 
 Singles = NDArray[np.float32]

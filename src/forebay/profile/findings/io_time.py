@@ -13,40 +13,7 @@ from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import Uses
 from forebay.model.arrays import Floats
-
-Pair = tuple[float, float]
-"""For reads and for writes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSystem:
-    """Seconds, and bytes per second of one process. The defaults are those of a Lustre with fast servers, and rest on
-    no measurement of this machine."""
-
-    call: Pair = (5e-6, 5e-6)
-    """A request that the client's cache takes or serves."""
-    latency: Pair = (4e-4, 4e-4)
-    """A request that waits for a server."""
-    lock: float = 4e-4
-    """Taking a lock back from another client."""
-    neighbours: float = 1.0
-    """Processes of a client, which take one lock for requests next to each other."""
-    name: float = 1e-3
-    """Opening, creating or looking up a file."""
-    bandwidth: Pair = (1e9, 1e9)
-    total: Pair = (1e12, 1e12)
-    """Bytes per second of all processes of a run together."""
-    ost: float = 4e9
-    """Bytes per second of one OST, such as those of Polaris' Eagle: 650 GB/s of 160 OSTs."""
-    serve: float = 1e-4
-    """What an OST needs for a request, however small."""
-    rpc: int = 4 << 20
-    """Bytes that travel together."""
-    exchange: float = 2e-4
-    """A collective call, in which processes exchange data before they write or after they read."""
-
-
-DEFAULT = FileSystem()
+from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
