@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read
 from forebay.act.control.errors import Unavailable
 from forebay.act.control.service import metrics as nb
 from forebay.act.control.service.journal_writer import Writer
-from forebay.act.control.service.service import NodeLiveness
+from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.act.control.service.settings import Limits
 from forebay.act.metrics import Metric
 from forebay.decide.grants import commands as co

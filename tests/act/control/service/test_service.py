@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.service.service import NodeLiveness
+from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
