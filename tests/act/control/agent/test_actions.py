@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from forebay.act.control.agent.actions import AgentDisk, Node, read_action
+from forebay.act.control.agent.actions import Node, read_action
+from forebay.act.control.agent.disk import AgentDisk
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.exposure import Exposure, Exposures
 from forebay.act.volumes.loop import Loop

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.agent.actions import AgentDisk
+from forebay.act.control.agent.disk import AgentDisk
 from forebay.act.control.agent.disk_rates import RateReporter, count_bytes, differ, rates
 from forebay.act.control.page.updates import Rates
 from forebay.act.volumes.kinds import open_volumes

@@ -2,22 +2,19 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from forebay.act.control.api.forms import DiskForm, ReportForm, VolumeForm
+from forebay.act.control.agent.disk import AgentDisk
+from forebay.act.control.api.forms import ReportForm
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.data_server import DataServers, Log
 from forebay.act.volumes.exposure import Exposures
-from forebay.act.volumes.volume import BadRequest, NoRoom, Volume, WrongOwner, check_name
-from forebay.act.volumes.volume_lifecycle import Volumes
+from forebay.act.volumes.volume import BadRequest, NoRoom, WrongOwner, check_name
 from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UnknownName, UserError
 from forebay.model.grant import SHARED
 
-EXPOSE = "expose"
-"""The field of every disk that says how clients reach its volumes; "none": the node mounts them."""
 LONGEST_REASON = 1000  # characters of a reported reason
 
 
@@ -25,62 +22,6 @@ def read_action(document: Mapping[str, Any]) -> Action:
     """An action as the service sends it; fields of later versions are ignored."""
     known = {name: value for name, value in document.items() if name in Action.__slots__ and value is not None}
     return Action(**known | {"hosts": tuple(known.get("hosts", ()))})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDisk:
-    """One disk. `capacity` is in bytes (None: all usable space), bandwidths in bytes per second.
-
-    `expose` says how clients reach its volumes; "none": the node mounts them. `root` is the folder that shows whether
-    the disk is present.
-    """
-
-    name: str
-    volumes: Volumes
-    read_bandwidth: float
-    write_bandwidth: float
-    capacity: int | None = None
-    identity: str = ""
-    expose: str = "none"
-    root: Path | None = None
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    def describe(self, before: int = 0) -> DiskForm:
-        """The disk for the service; `before` is the capacity that it reported last."""
-        return DiskForm(
-            name=self.name, capacity=self._capacity(before), read_bandwidth=self.read_bandwidth,
-            write_bandwidth=self.write_bandwidth, kind=self.volumes.kind, identity=self.identity,
-            fields={EXPOSE: self.expose, "kind": self.volumes.kind, **self.fields},
-        )  # fmt: skip
-
-    def _capacity(self, before: int) -> int:
-        """The capacity, at most the usable space. Small changes of the usable space do not change it."""
-        usable = self.volumes.usable()
-        if self.capacity is not None and self.capacity <= usable:
-            return self.capacity
-        step = 1 << max(0, usable.bit_length() - 8)
-        return before if before <= usable < before + 2 * step else usable // step * step
-
-    def place_of(self, volume: Volume) -> tuple[str, str]:
-        """The path and device of a volume for users; empty for an exposed one, which has settings instead."""
-        return (str(volume.path), volume.device) if self.expose == "none" else ("", "")
-
-    def find_volumes(self, exposures: Exposures) -> list[VolumeForm]:
-        """All of Forebay's volumes on the disk. A volume that should be exposed and is not is incomplete."""
-        exposed = {each.name: each for each in exposures.list()}
-        forms = []
-        for volume in self.volumes.find():
-            path, device = self.place_of(volume)
-            served = exposed.get(volume.name)
-            is_served = self.expose == "none" if served is None else served.state == "whole"
-            form = VolumeForm(
-                name=volume.name, disk=self.name, size=volume.size, path=path, device=device,
-                state="whole" if volume.state == "whole" and is_served else "half",
-                settings={} if served is None else without_key(served.settings),
-                uid=volume.uid, gid=volume.gid, mode=volume.mode, ceiling=volume.asked_ceiling, since=volume.since,
-            )  # fmt: skip
-            forms.append(form)
-        return forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

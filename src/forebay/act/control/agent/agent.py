@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from forebay.act.command import inherited_descriptors
-from forebay.act.control.agent.actions import LONGEST_REASON, AgentDisk, read_action, report_trouble
+from forebay.act.control.agent.actions import LONGEST_REASON, read_action, report_trouble
 from forebay.act.control.agent.copies import Copies
+from forebay.act.control.agent.disk import AgentDisk
 from forebay.act.control.agent.disk_marks import DiskMarks
 from forebay.act.control.agent.disk_rates import RateReporter
 from forebay.act.control.agent.settings import AgentFile, AgentSettings

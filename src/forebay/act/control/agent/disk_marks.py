@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import quote
 
-from forebay.act.control.agent.actions import AgentDisk
+from forebay.act.control.agent.disk import AgentDisk
 from forebay.act.control.agent.state_folder import read_state, write_state
 from forebay.act.volumes.volume_lifecycle import HOME
 from forebay.model.errors import BadInput

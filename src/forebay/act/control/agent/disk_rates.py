@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from forebay.act.control.agent.actions import AgentDisk
+from forebay.act.control.agent.disk import AgentDisk
 from forebay.model.errors import ForebayError
 
 EVERY = 10.0  # seconds between measurements

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from forebay.act.control.agent.actions import EXPOSE, AgentDisk, Node
+from forebay.act.control.agent.actions import Node
+from forebay.act.control.agent.disk import EXPOSE, AgentDisk
 from forebay.act.control.client import parse_service
 from forebay.act.volumes.kinds import open_exposures, open_volumes
 from forebay.decide.grants.machine import DISK_NAME, check_fields, check_node

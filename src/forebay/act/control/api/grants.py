@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Query
 from fastapi.responses import Response
 
-from forebay.act.control.agent.actions import EXPOSE
+from forebay.act.control.agent.disk import EXPOSE
 from forebay.act.control.api.description import document_response
 from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, StageForm
 from forebay.act.control.api.routing import Answer, Caller, Limit, Maybe, OfService, Routes, Wait, encode, wait_until

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, Query
 
-from forebay.act.control.agent.actions import EXPOSE
+from forebay.act.control.agent.disk import EXPOSE
 from forebay.act.control.api.forms import (
     AdoptForm,
     CopyForm,
