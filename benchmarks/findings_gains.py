@@ -28,8 +28,9 @@ from forebay.model.arrays import Floats, Ints
 from forebay.model.layout import KIB, MIB, Layout
 from forebay.profile.calibration.filesystem_costs import FileSystem
 from forebay.profile.findings.combined_gain import predict_combined_gain
-from forebay.profile.findings.evidence import LEAST_GAIN, Evidence
+from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.rules import find_problems
+from forebay.profile.findings.thresholds import LEAST_GAIN
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import flash
 from forebay.simulate.requests.workload import Workload

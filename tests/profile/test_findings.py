@@ -9,9 +9,10 @@ import pytest
 
 from forebay.history.darshan.file_records import read_file_records
 from forebay.model.errors import UserError
-from forebay.profile.findings.evidence import LEAST_GAIN, Evidence
+from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems
+from forebay.profile.findings.thresholds import LEAST_GAIN
 from support.damage import damaged
 from support.darshan_logs import POSIX, Parts, all_logs, wheel_log
 from support.labelled_logs import CLEAN, KIB, PLANTS, Labelled, Program, labelled_programs, own, shared_blocks

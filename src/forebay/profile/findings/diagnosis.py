@@ -11,9 +11,10 @@ from forebay.history.darshan.file_records import FileRecords, read_file_records
 from forebay.history.run_fields import Row
 from forebay.profile.calibration.calibration_file import Calibration, choose_calibration, read_calibrations
 from forebay.profile.findings.combined_gain import predict_combined_gain
-from forebay.profile.findings.evidence import Evidence, is_io_noticeable
+from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems
+from forebay.profile.findings.thresholds import is_io_noticeable
 
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""

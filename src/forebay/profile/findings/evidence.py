@@ -12,30 +12,15 @@ from forebay.model.arrays import Bools, Floats, Ints
 from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem
 from forebay.profile.findings.io_time import Limits, count_waits, data_time, ideal_time
 from forebay.profile.findings.targets import Targets, locate_files, read_targets
+from forebay.profile.findings.thresholds import NOTICEABLE, is_io_noticeable
 
 Singles = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Files = NDArray[np.uint64]
 """Numbers of files."""
-NOTICEABLE = 0.005
-"""A smaller part of a run goes unnoticed."""
-LEAST_SECONDS = 0.5
-"""Measured seconds of a process; fewer can be chance."""
-MOST_GAIN = 100.0
-"""Something else limits a run long before."""
-LEAST_GAIN = 1.05
-"""A change that gains less is not worth a finding."""
-MOSTLY = 0.5
-LEAST_CALLS = 16
-"""Of each process; fewer calls cost too little to report."""
 _MOST_MODELLED = 1000.0
 _NAMED = 3
 _BLOCK = 50_000
-
-
-def is_io_noticeable(seconds: float, run_time: float) -> bool:
-    """Whether seconds of one process are a noticeable part of the run."""
-    return seconds >= NOTICEABLE * run_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,17 +6,9 @@ import numpy as np
 
 from forebay.history.darshan.file_records import Uses
 from forebay.model.units import format_duration, format_size, plural
-from forebay.profile.findings.evidence import (
-    LEAST_CALLS,
-    LEAST_GAIN,
-    LEAST_SECONDS,
-    MOST_GAIN,
-    MOSTLY,
-    NOTICEABLE,
-    Counts,
-    Evidence,
-)
+from forebay.profile.findings.evidence import Counts, Evidence
 from forebay.profile.findings.finding import Code, Finding, Relief
+from forebay.profile.findings.thresholds import LEAST_CALLS, LEAST_GAIN, LEAST_SECONDS, MOST_GAIN, MOSTLY, NOTICEABLE
 
 _LEAST_METADATA = 0.2  # of the time
 _SMALL_FILE = 64 << 10  # what a metadata server of Lustre may keep itself

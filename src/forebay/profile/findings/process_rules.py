@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from forebay.model.units import format_duration, format_size
-from forebay.profile.findings.evidence import LEAST_SECONDS, MOST_GAIN, NOTICEABLE, Evidence
+from forebay.profile.findings.evidence import Evidence
 from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.findings.target_rules import find_slow_targets
+from forebay.profile.findings.thresholds import LEAST_SECONDS, MOST_GAIN, NOTICEABLE
 
 _LEAST_IMBALANCE = 1.5
 _LEAST_BYTES = 1 << 20

@@ -12,11 +12,12 @@ import numpy as np
 from forebay.history.darshan.file_records import Uses, count_strided
 from forebay.model.arrays import Bools, Floats, Ints
 from forebay.model.units import format_binary, format_size, plural
-from forebay.profile.findings.evidence import LEAST_CALLS, LEAST_GAIN, MOSTLY, Counts, Evidence, Files
+from forebay.profile.findings.evidence import Counts, Evidence, Files
 from forebay.profile.findings.finding import Code, Finding, Relief
 from forebay.profile.findings.metadata_rules import find_metadata_bound
 from forebay.profile.findings.process_rules import find_uneven_processes
 from forebay.profile.findings.target_rules import find_crowded_targets, find_slow_targets
+from forebay.profile.findings.thresholds import LEAST_CALLS, LEAST_GAIN, MOSTLY
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 _LEAST_REPEATS = 1.8
