@@ -22,7 +22,7 @@ import yaml
 from bench import SEED, verdict
 
 from forebay.history.traces import read_requests
-from forebay.profile.theta_2020 import theta_2020
+from forebay.profile.synthetic_theta_2020 import theta_2020
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from forebay.decide.registry import find, policies
 from forebay.decide.storage.optimal import upper_bound
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.reference_platforms import NAMES, reference_platform
-from forebay.profile.theta_2020 import theta_2020
+from forebay.profile.synthetic_theta_2020 import theta_2020
 from forebay.show.rows import select
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import SPLIT, Feedback, Rules

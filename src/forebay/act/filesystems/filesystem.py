@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from forebay.act.command import Completed, format_command, run
-from forebay.decide.stripe.reasons import describe_components
+from forebay.decide.stripe.phrases import describe_components
 from forebay.decide.stripe.view import Features
 from forebay.history.run_fields import MOST_STRIPES
 from forebay.model.errors import BadInput, UserError, name_errors

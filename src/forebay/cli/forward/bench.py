@@ -169,7 +169,7 @@ def _layers(shape: Shape, schedulers: str, nodes: str | None, key: Path | None) 
 
 
 def _print_comparison(task: Task, shape: Shape, ways: Sequence[Comparison], nodes: str | None) -> None:
-    from forebay.decide.stripe.reasons import stripe_size
+    from forebay.decide.stripe.phrases import stripe_size
     from forebay.model.units import plural
 
     load, factor = task.workload, (shape.dilation or 1) / 1e6
@@ -283,7 +283,7 @@ def _step_document(step: Step, dilation: float) -> Document:
 
 
 def _print_loop(app: str, steps: Sequence[Step], dilation: float) -> None:
-    from forebay.decide.stripe.reasons import stripes
+    from forebay.decide.stripe.phrases import stripes
 
     typer.echo(f"{app}: each run enters the history and decides the layout of the next one")
     rows = []

@@ -11,7 +11,7 @@ from math import fsum
 from forebay.decide.policy import STRIPING_INPUTS, striping
 from forebay.decide.stripe.choice import Choice, valid_size
 from forebay.decide.stripe.first_target import place, start_anywhere
-from forebay.decide.stripe.reasons import missing_runs, partial_runs, small_files, stripe_size, stripes, target_limit
+from forebay.decide.stripe.phrases import missing_runs, partial_runs, small_files, stripe_size, stripes, target_limit
 from forebay.decide.stripe.rule import by_pattern
 from forebay.decide.stripe.view import Past, Peers, StripeView, Striping
 from forebay.model.layout import MOST_SIZE

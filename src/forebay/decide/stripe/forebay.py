@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from forebay.decide.policy import STRIPING_INPUTS, Input, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import place
+from forebay.decide.stripe.phrases import missing_runs, small_files, stripes
 from forebay.decide.stripe.progressive import refine
-from forebay.decide.stripe.reasons import missing_runs, small_files, stripes
 from forebay.decide.stripe.response import Response, respond, usable_peers, usable_runs
 from forebay.decide.stripe.view import Past, Phase, StripeView, Striping
 from forebay.model.arrays import Bools, Floats

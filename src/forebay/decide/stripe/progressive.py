@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from forebay.decide.stripe.file_costs import FileModel, count_objects, model_files
-from forebay.decide.stripe.reasons import describe_components, stripe_size
+from forebay.decide.stripe.phrases import describe_components, stripe_size
 from forebay.decide.stripe.view import Gain, StripeView, Striping
 from forebay.model.layout import ANY, KIB, MIB, Component, Layout
 from forebay.model.units import format_size, plural

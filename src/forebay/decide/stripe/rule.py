@@ -6,7 +6,7 @@ Kim et al. 2022, Procedure 2, lines 2 to 8; Neuwirth et al. 2017.
 from forebay.decide.policy import Input, striping
 from forebay.decide.stripe.choice import Choice
 from forebay.decide.stripe.first_target import start_anywhere
-from forebay.decide.stripe.reasons import missing_runs, small_files, target_limit
+from forebay.decide.stripe.phrases import missing_runs, small_files, target_limit
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.layout import DEFAULT_SIZE
 from forebay.model.units import plural

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from forebay.history.darshan.file_records import FileRecords, Uses
 from forebay.model.arrays import Bools, Floats, Ints
 from forebay.profile.calibration.filesystem_costs import DEFAULT, FileSystem
+from forebay.profile.findings.file_targets import Targets, locate_files, read_targets
 from forebay.profile.findings.io_time import Limits, count_waits, data_time, ideal_time
-from forebay.profile.findings.targets import Targets, locate_files, read_targets
 from forebay.profile.findings.thresholds import NOTICEABLE, is_io_noticeable
 
 Singles = NDArray[np.float32]

@@ -16,7 +16,7 @@ from forebay.model.errors import BadInput
 from forebay.model.reference_platforms import NAMES, reference_platform
 from forebay.model.request import Requests
 from forebay.model.system import Platform
-from forebay.profile.theta_2020 import theta_2020
+from forebay.profile.synthetic_theta_2020 import theta_2020
 from forebay.simulate.storage.rules import INTERVAL, OPTIMAL, TRIES, Feedback, Rules
 
 THETA = "theta-2020"

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from forebay.model.request import Requests
-from forebay.profile.theta_2020 import FIRST_START, REQUESTS, SPAN, theta_2020
+from forebay.profile.synthetic_theta_2020 import FIRST_START, REQUESTS, SPAN, theta_2020
 
 GB = 10**9
 # Over how many GB up to how many: requests, whole GB, and seconds (weighted by size but for the first).
