@@ -18,7 +18,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Never, Placement
 from forebay.model.system import System
 from forebay.profile.synthetic_curves import PAPER_COUNTS, synthetic_curves
-from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM, draw
+from forebay.simulate.applications.random_sets import PAPER_APPLICATIONS, PAPER_SYSTEM, draw
 
 SEED = 20240521
 

@@ -21,7 +21,7 @@ from forebay.decide.allocate.baselines import best_bandwidth
 from forebay.decide.place import greedy_non_clairvoyant
 from forebay.model.application import Application
 from forebay.model.decision import Placement
-from forebay.simulate.engine import advance, engine, simulate
+from forebay.simulate.applications.engine import advance, engine, simulate
 
 SIZES = (60, 190, 600, 1900, 6000)
 LOAD = 0.8

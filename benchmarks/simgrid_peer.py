@@ -38,8 +38,8 @@ from forebay.decide.place import random as random_placement
 from forebay.model.application import Application
 from forebay.model.arrays import Floats, Ints
 from forebay.model.decision import Placement
-from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
-from forebay.simulate.engine import HORIZON_SLACK, Measures, simulate
+from forebay.simulate.applications.engine import HORIZON_SLACK, Measures, simulate
+from forebay.simulate.applications.random_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
 
 HORIZON = 20_000.0
 TOLERANCE = 1e-6

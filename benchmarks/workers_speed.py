@@ -27,7 +27,7 @@ import numpy as np
 from bench import SEED, verdict
 
 from forebay.profile.synthetic_curves import PAPER_COUNTS, synthetic_curves
-from forebay.simulate.application_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
+from forebay.simulate.applications.random_sets import PAPER_APPLICATIONS, PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import TRUE
 from forebay.studies.runner import run_study

@@ -21,7 +21,7 @@ from forebay.decide.grants.rules import GrantRules
 from forebay.history import platforms, toml
 from forebay.history.toml import Table
 from forebay.show import workers
-from forebay.simulate import scenario
+from forebay.simulate.applications import scenario
 from forebay.simulate.centre import machine, workload
 from forebay.simulate.storage import scenario as storage
 from forebay.studies.burst_buffer import experiment as burst_buffer

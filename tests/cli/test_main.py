@@ -360,7 +360,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pyt
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("forebay.simulate.scenario.read_scenario", interrupted)
+    monkeypatch.setattr("forebay.simulate.applications.scenario.read_scenario", interrupted)
     ran = forebay("simulate", EXAMPLE)
     assert (ran.code, ran.err) == (130, "forebay: interrupted\n")
 
@@ -368,7 +368,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(forebay: Forebay, monkeypatch: pyt
 def test_an_error_of_ours_is_exit_code_1_and_says_how_to_see_more(
     forebay: Forebay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forebay.simulate.scenario.read_scenario", lambda _: 1 / 0)
+    monkeypatch.setattr("forebay.simulate.applications.scenario.read_scenario", lambda _: 1 / 0)
     ran = forebay("allocate", EXAMPLE)
     assert ran.code == 1
     assert "FOREBAY_TRACEBACK=1" in ran.err

@@ -18,7 +18,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Allocation, Never, Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.simulate.engine import judge
+from forebay.simulate.applications.engine import judge
 from support.examples import examples
 from support.oracles import knapsack
 from support.oracles import tcpu as listing

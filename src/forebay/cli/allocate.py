@@ -30,7 +30,7 @@ def allocate(
     from forebay.decide.registry import find
     from forebay.decide.view import View
     from forebay.profile.curve_shapes import classify
-    from forebay.simulate.scenario import read_scenario
+    from forebay.simulate.applications.scenario import read_scenario
 
     scenario = read_scenario(file)
     allocator = find("allocate", allocate or scenario.allocate or DEFAULT_ALLOCATE)

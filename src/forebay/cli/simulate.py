@@ -25,8 +25,8 @@ from forebay.show.options import (
 from forebay.show.output import Document, draw, print_json, print_table, progress, ranges, whole_file
 
 if TYPE_CHECKING:
-    from forebay.simulate.engine import Measures
-    from forebay.simulate.scenario import Scenario
+    from forebay.simulate.applications.engine import Measures
+    from forebay.simulate.applications.scenario import Scenario
     from forebay.simulate.storage.scenario import StorageScenario
 
 commands = typer.Typer()
@@ -125,8 +125,8 @@ def _simulate_applications(file: Path, options: Document, seed: int, plot: Path 
     import numpy as np
 
     from forebay.decide.registry import find
-    from forebay.simulate.engine import simulate
-    from forebay.simulate.scenario import read_scenario
+    from forebay.simulate.applications.engine import simulate
+    from forebay.simulate.applications.scenario import read_scenario
 
     scenario, allocate, place = read_scenario(file), options["allocate"], options["place"]
     if options["horizon"] is not None:

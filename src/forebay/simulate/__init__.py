@@ -1,1 +1,1 @@
-"""The policies in virtual time: engine, sharing kernel, workloads."""
+"""The policies in virtual time: a simulator in each folder, and what they share."""

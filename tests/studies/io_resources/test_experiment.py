@@ -13,7 +13,7 @@ from forebay.model.arrays import Floats
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.profile.synthetic_curves import synthetic_curves
-from forebay.simulate.application_sets import PAPER_SYSTEM
+from forebay.simulate.applications.random_sets import PAPER_SYSTEM
 from forebay.studies.io_resources.experiment import IoResourcesStudy
 from forebay.studies.io_resources.results import CLASS, TRUE, Results
 from forebay.studies.runner import run_study

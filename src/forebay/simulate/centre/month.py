@@ -18,6 +18,7 @@ from forebay.model.kernels import Array, kernel
 from forebay.model.layout import ANY, Target
 from forebay.model.ledger import book, has_room, ledger, shorten, widen
 from forebay.model.system import Platform, System
+from forebay.simulate.applications.engine import decide_placement
 from forebay.simulate.centre import engine
 from forebay.simulate.centre.draw import App, Drawn
 from forebay.simulate.centre.engine import DRAINS, FLASH_PART
@@ -25,7 +26,6 @@ from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.request_gains import Gain, gain_of
 from forebay.simulate.centre.workload import Workload
-from forebay.simulate.engine import decide_placement
 from forebay.simulate.sharing import with_more_seats
 
 STORAGE, STRIPE, ALLOCATE, REQUESTS = DECISIONS = ("storage", "stripe", "allocate", "requests")

@@ -18,8 +18,8 @@ from forebay.model.system import System
 from forebay.profile.curve_shapes import class_curves, estimate_by_class
 from forebay.show.report import Report
 from forebay.show.rows import Rows
-from forebay.simulate.application_sets import draw
-from forebay.simulate.engine import Measures, decide_placement, simulate
+from forebay.simulate.applications.engine import Measures, decide_placement, simulate
+from forebay.simulate.applications.random_sets import draw
 from forebay.studies.finished_pieces import Store
 from forebay.studies.io_resources.results import RUN, TRUE, Results, load_bins
 from forebay.studies.study import Study, digest, policy_digests

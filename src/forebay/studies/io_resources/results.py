@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.model.arrays import Bools, Floats
 from forebay.show.rows import Record, Rows, distinct_values, read_columns
-from forebay.simulate.engine import mean_of_known
+from forebay.simulate.applications.engine import mean_of_known
 
 METRICS = ("mean_io_slowdown", "max_io_slowdown", "rho_io", "rho_con", "io_spread", "machine_idle")
 TRUE, CLASS = "true", "class"

@@ -7,8 +7,8 @@ import pytest
 
 from forebay.decide.registry import find, policies
 from forebay.model.errors import BadInput, Refused
-from forebay.simulate.engine import simulate
-from forebay.simulate.scenario import read_scenario
+from forebay.simulate.applications.engine import simulate
+from forebay.simulate.applications.scenario import read_scenario
 
 GOOD = """
 [system]

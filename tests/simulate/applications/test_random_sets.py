@@ -13,7 +13,13 @@ from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.simulate.application_sets import ALONE_SECONDS, PAPER_APPLICATIONS, PAPER_SYSTEM, _ratio_bound, draw
+from forebay.simulate.applications.random_sets import (
+    ALONE_SECONDS,
+    PAPER_APPLICATIONS,
+    PAPER_SYSTEM,
+    _ratio_bound,
+    draw,
+)
 
 CURVES = {"up": Curve.of({1: 10.0, 8: 70.0}), "down": Curve.of({1: 50.0, 4: 20.0}), "flat": Curve.of({1: 3.0})}
 

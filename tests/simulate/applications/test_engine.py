@@ -15,8 +15,8 @@ from forebay.model.application import Application
 from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.system import System
-from forebay.simulate import engine as engine_module
-from forebay.simulate.engine import Measures, advance, engine, judge, simulate
+from forebay.simulate.applications import engine as engine_module
+from forebay.simulate.applications.engine import Measures, advance, engine, judge, simulate
 from support.examples import examples
 from support.oracles import Job, Outcome, fair_sharing, time_steps
 from support.scaled_curves import scale_curve

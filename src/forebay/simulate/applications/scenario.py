@@ -28,7 +28,7 @@ from forebay.model.curve import Curve
 from forebay.model.decision import Placement
 from forebay.model.errors import BadInput
 from forebay.model.system import System
-from forebay.simulate.engine import decide_placement
+from forebay.simulate.applications.engine import decide_placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
