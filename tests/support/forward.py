@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 import pytest
 
-from forebay.act.forward.data.name_store import NameStore
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_database import NameStore
+from forebay.act.forward.data.name_requests import Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server import Server
 from forebay.act.forward.data.settings import ServerSettings

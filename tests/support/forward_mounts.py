@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from forebay.act.forward.clients.channel import identify
-from forebay.act.forward.clients.lease_watch import LeaseWatch
+from forebay.act.forward.clients.recall_watch import LeaseWatch
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.mount.file_system import Attributes, User
 from forebay.act.forward.mount.layer_files import LayerFiles

@@ -8,8 +8,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from forebay.act.forward.data.name_store import NameStore
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_database import NameStore
+from forebay.act.forward.data.name_requests import Names
 from forebay.act.forward.net.payloads import (
     AttributesRequest,
     FileStatus,

@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from forebay.act.forward.data.name_store import NameStore, Node, walk
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_database import NameStore, Node, walk
+from forebay.act.forward.data.name_requests import Names
 from forebay.act.forward.net.payloads import REQUESTS, FileStatus, ListPage, OnceRequest, Payload, read_request
 from forebay.act.forward.net.wire import AGAIN, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.name_routes import NameReply, NameRoutes

@@ -22,7 +22,7 @@ from typing import Concatenate
 from forebay.act.forward.clients.operations import Async, Operations, P, T
 from forebay.act.forward.clients.requests import Handle, Place, Request
 from forebay.act.forward.data.objects import FOLDER
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.payloads import (

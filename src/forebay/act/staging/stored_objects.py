@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from forebay.act.forward.data.objects import create_object
-from forebay.act.forward.data.tree import Tree, spread_place, write_at
+from forebay.act.forward.data.untrusted_tree import Tree, spread_place, write_at
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.net.wire import LONGEST, Flag, Kind, Message, unpack_as
 from forebay.act.forward.node.server_link import ServerLink

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.folder_moves import _NAMES
-from forebay.act.forward.data.name_store import DATABASE
+from forebay.act.forward.data.name_database import DATABASE
 from forebay.act.forward.data.server_folder import ServerFolder
 from forebay.act.forward.net.payloads import AttributeValues, ForgetList, MkdirRequest
 from forebay.act.forward.net.wire import Kind, Message, pack, unpack_as

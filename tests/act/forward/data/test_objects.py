@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.tree import spread_place, sync_all
+from forebay.act.forward.data.untrusted_tree import spread_place, sync_all
 from forebay.act.forward.net.payloads import ObjectSize
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.data.name_store import DATABASE, NameStore
+from forebay.act.forward.data.name_database import DATABASE, NameStore
 from forebay.act.forward.data.old_names import convert_names
 from forebay.model.layout import Layout
 from support.forward_names import KeywordNames, entries

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.data.name_store import NameStore
+from forebay.act.forward.data.name_database import NameStore
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.server_folder import Fences, ServerFolder

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.data import checkpoints, name_service, name_store
+from forebay.act.forward.data import checkpoints, name_database, name_service
 from forebay.act.forward.data.emulation import Disk, Emulation
 from forebay.act.forward.data.server import Server
 from forebay.act.forward.data.server_folder import Fences
@@ -316,7 +316,7 @@ def test_names_over_the_wire(node: Speaker) -> None:
 
 
 def test_the_log_of_the_names_stays_short_while_requests_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_store, "_LOG", 64 << 10)
+    monkeypatch.setattr(name_database, "_LOG", 64 << 10)
     monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
     log = tmp_path / "data" / "names.db-wal"
     with data_server(tmp_path / "data") as (_, server), Speaker(server.address) as node:

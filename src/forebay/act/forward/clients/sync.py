@@ -28,7 +28,7 @@ from typing import Any, Concatenate
 
 from forebay.act.forward.clients.aio import AsyncClient
 from forebay.act.forward.clients.channel import Identity, NodeChannel, identify
-from forebay.act.forward.clients.lock_keeper import LockKeeper
+from forebay.act.forward.clients.lock_lease import LockKeeper
 from forebay.act.forward.clients.open_file import OpenFile
 from forebay.act.forward.clients.operations import Async, Operations, P, T
 from forebay.act.forward.clients.requests import Handle, Request, Where

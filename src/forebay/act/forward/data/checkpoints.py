@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_requests import Names
 
 _PAUSE = 1.0
 """Seconds between the end of a checkpoint and the next one."""

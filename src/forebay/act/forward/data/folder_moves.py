@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 from forebay.act.forward.data.folder_records import Detour, Elsewhere, EmptyFolder, ExportRequest, FolderPage
 from forebay.act.forward.data.name_attributes import AttributeRequests
-from forebay.act.forward.data.name_places import folder_of
-from forebay.act.forward.data.name_store import Node
+from forebay.act.forward.data.name_database import Node
+from forebay.act.forward.data.name_lookup import folder_of
 from forebay.act.forward.data.permissions import system_error
 from forebay.act.forward.net.wire import Message, unpack_as
 

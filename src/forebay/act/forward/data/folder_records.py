@@ -1,6 +1,6 @@
 """What servers tell I/O nodes, and through them each other, about folders whose names move between servers."""
 
-from forebay.act.forward.data.name_store import Node
+from forebay.act.forward.data.name_database import Node
 from forebay.act.forward.net.payloads import Payload
 
 Lease = tuple[int, int, float]

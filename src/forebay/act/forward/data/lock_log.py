@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from forebay.act.forward.data.locks import Lock, LockTable
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.lock_table import Lock, LockTable
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.payloads import UNLOCKED
 from forebay.act.forward.net.wire import BadMessage, pack, unpack_as
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.forward.data.lock_log import LockLog
-from forebay.act.forward.data.locks import Lock, would_deadlock
+from forebay.act.forward.data.lock_table import Lock, would_deadlock
 from forebay.act.forward.data.permissions import system_error
 from forebay.act.forward.net.payloads import (
     APPEND,

@@ -4,8 +4,8 @@ import errno
 import stat
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_places import caller_of
-from forebay.act.forward.data.name_store import Node
+from forebay.act.forward.data.name_database import Node
+from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.name_tree import NameTree, status_of
 from forebay.act.forward.data.permissions import READ, WRITE, check_access, system_error
 from forebay.act.forward.net import payloads

@@ -13,14 +13,14 @@ from time import monotonic
 from forebay.act.forward.data.checkpoints import Checkpoints
 from forebay.act.forward.data.folder_records import Elsewhere
 from forebay.act.forward.data.leases import Conflict
-from forebay.act.forward.data.name_store import DATABASE, NameStore
-from forebay.act.forward.data.names import NAME_KINDS, Names
+from forebay.act.forward.data.name_database import DATABASE, NameStore
+from forebay.act.forward.data.name_requests import NAME_KINDS, Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
 from forebay.act.forward.data.recalls import UNASKED, HolderFile, Recalls, Retry
 from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.data.sole_leases import SoleLeases
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import ForgetList, LayoutFields, NodeList, OpenFiles, Payload, read_request
 from forebay.act.forward.net.wire import ELSEWHERE, Kind, Message, answer_header, pack

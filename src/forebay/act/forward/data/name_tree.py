@@ -10,8 +10,8 @@ from functools import partial
 from itertools import count
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_places import NamePlaces, Place, caller_of
-from forebay.act.forward.data.name_store import FRESH, REMOVED, NameStore, Node
+from forebay.act.forward.data.name_database import FRESH, REMOVED, NameStore, Node
+from forebay.act.forward.data.name_lookup import NamePlaces, Place, caller_of
 from forebay.act.forward.data.open_files import OpenFileTable
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.sole_leases import SoleLeases

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forebay.act.forward.data.block_groups import spread_folders
 from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
-from forebay.act.forward.data.tree import Tree, read_at, spread_place, write_at
+from forebay.act.forward.data.untrusted_tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
 from forebay.act.forward.net.wire import LAST_OFFSET, OBJECT_STATUS, Bytes
 

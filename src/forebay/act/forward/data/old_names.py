@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forebay.act.forward.data.name_store import DATABASE, REMOVED, NameStore, Node
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.name_database import DATABASE, REMOVED, NameStore, Node
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.payloads import ROOT
 
 _RECORD = b".forebay-folder"

@@ -42,7 +42,7 @@ def is_member(caller: Caller, group: int | None) -> bool:
 def granted_access(caller: Caller, node: Owned) -> int:
     """The bits of READ, WRITE and SEARCH that the caller has.
 
-    >>> from forebay.act.forward.data.name_store import Node
+    >>> from forebay.act.forward.data.name_database import Node
     >>> granted_access(LAYER, Node(5, 0o100200, 1, 1, 1, 0, 0, 0, 0, 0, 1, 65536, 0, 0))
     6
     """

@@ -8,7 +8,7 @@ from itertools import chain
 from time import monotonic
 
 from forebay.act.forward.data.leases import Conflict, Leases
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import ENDED, STILL, NodeList
 from forebay.act.forward.net.wire import Kind, Message, pack

@@ -3,10 +3,10 @@
 import errno
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_places import caller_of
-from forebay.act.forward.data.name_store import FRESH
+from forebay.act.forward.data.name_database import FRESH
+from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
-from forebay.act.forward.data.placement import PlacementRequests
+from forebay.act.forward.data.staged_files import PlacementRequests
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import AloneAnswer, ForgetList
 from forebay.act.forward.net.wire import Message

@@ -26,7 +26,7 @@ from forebay.act.forward.data.objects import FOLDER as OBJECTS
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.server_folder import Fences, ServerFolder
 from forebay.act.forward.data.settings import ServerSettings
-from forebay.act.forward.data.tree import sync_all
+from forebay.act.forward.data.untrusted_tree import sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.admission import NodeListener

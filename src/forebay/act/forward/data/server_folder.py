@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from forebay.act.files import try_lock
-from forebay.act.forward.data.tree import Tree
+from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.model.errors import BadInput, UserError, why
 
 _LOCK, _IDENTITY = b"lock", b"server.json"

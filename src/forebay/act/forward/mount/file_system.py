@@ -62,7 +62,7 @@ class Change(NamedTuple):
 
 
 class FileLock(NamedTuple):
-    """An advisory lock on the bytes from `begin` to `end`, both included, as data/locks.py has them."""
+    """An advisory lock on the bytes from `begin` to `end`, both included, as data/lock_table.py has them."""
 
     flock: bool
     owner: int

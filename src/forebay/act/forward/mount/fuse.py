@@ -59,7 +59,7 @@ NOBODY, UNKNOWN = (1 << 32) - 2, (1 << 32) - 1
 
 
 def read_lock(body: memoryview) -> tuple[int, FileLock]:
-    """The handle of a request for a lock, and the lock; the kinds are numbered as in data/locks.py."""
+    """The handle of a request for a lock, and the lock; the kinds are numbered as in data/lock_table.py."""
     handle, owner = LOCK_HEAD.unpack_from(body)
     begin, end, kind, process = LOCK.unpack_from(body, LOCK_HEAD.size)
     flags, _ = U32x2.unpack_from(body, LOCK_HEAD.size + LOCK.size)

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from forebay.act.forward.clients.aio import AsyncClient, AsyncFile
-from forebay.act.forward.clients.lock_keeper import Token
+from forebay.act.forward.clients.lock_lease import Token
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.mount.file_system import FileLock
 from forebay.act.forward.net.loop import new_loop

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from forebay.act.forward.clients.channel import Identity
-from forebay.act.forward.clients.lease_watch import LeaseWatch
+from forebay.act.forward.clients.recall_watch import LeaseWatch
 from forebay.act.forward.mount.kernel import Kernel
 from forebay.act.forward.mount.layer_files import LayerFiles
 from forebay.act.forward.net.address import Address

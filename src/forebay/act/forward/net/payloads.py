@@ -237,7 +237,7 @@ LAST_BYTE = (1 << 63) - 1
 
 
 class LockRequest(Payload, kw_only=True):
-    """Asks for a lock, or for an end of it, on the bytes from `begin` to `end`, both included (data/locks.py).
+    """Asks for a lock, or for an end of it, on the bytes from `begin` to `end`, both included (data/lock_table.py).
 
     A `test` only asks who holds it. Others wait at most `wait` seconds; `cancel` ends the wait of the request with the
     same `key`. `client` is a random number that only the client, I/O nodes and servers know.

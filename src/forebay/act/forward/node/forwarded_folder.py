@@ -11,7 +11,7 @@ from time import time_ns
 from forebay.act.forward.data import system_calls
 from forebay.act.forward.data.paths import clean_path
 from forebay.act.forward.data.permissions import without_set_ids
-from forebay.act.forward.data.tree import Parent, Tree, list_page
+from forebay.act.forward.data.untrusted_tree import Parent, Tree, list_page
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ListPage, layout_fields
 from forebay.model.errors import BadInput, why

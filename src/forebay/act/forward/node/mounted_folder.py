@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from forebay.act.forward.data import system_calls
-from forebay.act.forward.data.tree import append, read_at, write_at
+from forebay.act.forward.data.untrusted_tree import append, read_at, write_at
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, space_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.name_store import NameStore, Node
+from forebay.act.forward.data.name_database import NameStore, Node
 
 FOLDERS = (1, 2, 3)
 CHANGES: dict[str, Callable[[NameStore, int, int], object]] = {

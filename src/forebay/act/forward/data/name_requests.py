@@ -10,8 +10,8 @@ from copy import copy
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.folder_records import Detour, Elsewhere
-from forebay.act.forward.data.name_places import caller_of
-from forebay.act.forward.data.name_store import REMOVED
+from forebay.act.forward.data.name_database import REMOVED
+from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.name_tree import status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.removals import RemovalRequests

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.act.forward.data.name_store import DATABASE, NameStore
+from forebay.act.forward.data.name_database import DATABASE, NameStore
 from forebay.act.forward.data.paths import clean_path
 from forebay.model.layout import ANY, GRAIN, Layout
 from support.examples import examples

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.data.name_store import NameStore
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_database import NameStore
+from forebay.act.forward.data.name_requests import Names
 from forebay.act.forward.net.payloads import ROOT, Caller, ForgetList, PlacedFile, PlaceRequest
 from forebay.act.forward.net.wire import Kind, Message
 from forebay.model.layout import GRAIN, Layout

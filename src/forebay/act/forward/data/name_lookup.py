@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from forebay.act.forward.data.folder_records import Detour, Elsewhere, EmptyFolder
-from forebay.act.forward.data.name_store import REMOVED, NameStore, Node
+from forebay.act.forward.data.name_database import REMOVED, NameStore, Node
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, SEARCH, check_access, system_error
 from forebay.act.forward.data.sole_leases import SoleLeases

@@ -5,8 +5,8 @@ import stat
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.folder_moves import FolderMoves
-from forebay.act.forward.data.name_places import caller_of
-from forebay.act.forward.data.name_store import FRESH, Node
+from forebay.act.forward.data.name_database import FRESH, Node
+from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, system_error
 from forebay.act.forward.net import payloads
