@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.name_database import NameStore
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.old_names import convert_names
-from forebay.act.forward.data.server_folder import Fences, ServerFolder
+from forebay.act.forward.data.server_folder import ServerFolder
 from forebay.act.forward.net.payloads import ObjectSize
 from forebay.act.forward.node.forwarded_folder import Folder
 from forebay.model.errors import BadInput

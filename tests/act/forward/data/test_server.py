@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.data import checkpoints, name_database, name_service
 from forebay.act.forward.data.emulation import Disk, Emulation
+from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.server import Server
-from forebay.act.forward.data.server_folder import Fences
 from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.net.address import Address, CantListen
 from forebay.act.forward.net.loop import new_loop

@@ -20,11 +20,12 @@ from pathlib import Path
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
+from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_service import Handler, NameService
 from forebay.act.forward.data.objects import FOLDER as OBJECTS
 from forebay.act.forward.data.objects import Objects
-from forebay.act.forward.data.server_folder import Fences, ServerFolder
+from forebay.act.forward.data.server_folder import ServerFolder
 from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.data.untrusted_tree import sync_all
 from forebay.act.forward.metrics import ADMISSION, SERVER
