@@ -18,7 +18,7 @@ from bench import verdict
 
 from forebay.decide.registry import find
 from forebay.model.reference_platforms import reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.profile.synthetic_theta_2020 import theta_2020
 from forebay.simulate.storage.rules import SPLIT, TRIES, Rules
 from forebay.simulate.storage.run import run_storage

@@ -32,7 +32,7 @@ from forebay.act.forward.bench.layer import Shape, temporary_layer
 from forebay.act.forward.bench.rounds import job_folder, order_turns, prepare, round_task
 from forebay.act.forward.bench.workload import PATTERNS, Workload
 from forebay.model.layout import KIB, Layout
-from forebay.model.mapping import MAPPINGS
+from forebay.model.process_mapping import MAPPINGS
 from forebay.model.situation import OPERATIONS
 from forebay.simulate.requests import workload as simulated
 from forebay.simulate.requests.run import Forwarding, simulate_requests

@@ -28,7 +28,7 @@ from storalloc_peer import GB, POLICIES, Disk, Nodes, simulate
 
 from forebay.decide.registry import find
 from forebay.model.reference_platforms import reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Disk as ModelDisk
 from forebay.model.system import Node, Platform, Server
 from forebay.simulate.storage.rules import SPLIT, Rules

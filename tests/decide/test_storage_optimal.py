@@ -10,7 +10,7 @@ from hypothesis.strategies import DrawFn
 from forebay.decide.storage import optimal
 from forebay.decide.storage import policies as choose
 from forebay.decide.storage.optimal import upper_bound
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Feedback, Rules

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.profile.synthetic_theta_2020 import FIRST_START, REQUESTS, SPAN, theta_2020
 
 GB = 10**9

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Disk, Node, Platform, Server
 from forebay.simulate.storage.rules import Feedback, Rules
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.model.arrays import Floats, Ints
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.profile.synthetic_curves import apportion
 
 REQUESTS = 24_001

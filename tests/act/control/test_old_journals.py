@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from forebay.act.control.service.live_documents import story_of
 from forebay.act.control.service.live_state import load
-from forebay.act.control.service.views import story_of
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control
 from forebay.history.store import open_store

@@ -10,7 +10,7 @@ import pytest
 from forebay.folders import cache_folder
 from forebay.history.traces import cache as cache_module
 from forebay.history.traces import read_requests, storalloc, swf
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from support.calls import Calls, record_calls
 
 

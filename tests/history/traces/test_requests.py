@@ -10,7 +10,7 @@ import pytest
 from forebay.history.curves import read_curves
 from forebay.history.traces import read_requests
 from forebay.model.errors import BadInput
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 
 JOB = """\
 - {id: 7, submissionTime: 2020-01-01 00:00:00, startTime: 2020-01-01 00:00:10, endTime: 2020-01-01 00:01:00,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.page import updates as page_frames
 from forebay.act.control.page import views as page_views
+from forebay.act.control.service.live_documents import fills
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import fills
 from forebay.decide.grants import commands as co
 from forebay.model.errors import ForebayError
 from forebay.model.grant import NotAllowed, VolumeState

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.model.layout import MOST_PIECE
-from forebay.model.mapping import MAPPINGS
+from forebay.model.process_mapping import MAPPINGS
 from forebay.model.service_time import ServiceTime
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.simulate.requests.run import Forwarding, simulate_requests

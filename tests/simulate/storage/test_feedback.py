@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
 from forebay.decide.storage import policies as choose
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Disk, Platform
 from forebay.simulate.storage import feedback as feedback_module
 from forebay.simulate.storage import run as run_module

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.decide.policy import storage
 from forebay.decide.storage import policies as choose
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.show.output import plain
 from forebay.simulate.storage.outcome import DECISION, decisions, document, slowdowns

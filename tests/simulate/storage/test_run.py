@@ -19,7 +19,7 @@ from forebay.model.errors import PolicyError
 from forebay.model.kernels import kernel
 from forebay.model.ledger import ledger, peak
 from forebay.model.reference_platforms import reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.simulate.storage import run as run_module
 from forebay.simulate.storage.outcome import STATES, document

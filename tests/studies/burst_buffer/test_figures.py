@@ -10,7 +10,7 @@ import pytest
 
 from forebay.decide.registry import find
 from forebay.model.reference_platforms import reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.show.figures.looks import LOOKS, looks_of
 from forebay.show.figures.storage_run import draw_storage_run, levels
 from forebay.show.rows import match_rows

@@ -10,7 +10,7 @@ from forebay.decide.policy import Policy, storage
 from forebay.decide.registry import find
 from forebay.decide.storage import policies as choose
 from forebay.model.reference_platforms import reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import Rules

@@ -10,7 +10,7 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from forebay.model.kernels import Array
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 
 _MOST_ENTRIES = 20_000_000  # of all constraints together; more do not fit into memory

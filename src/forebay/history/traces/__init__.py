@@ -9,7 +9,7 @@ import numpy as np
 from forebay.history.traces import cache, swf, theta
 from forebay.history.traces.columns import make_requests
 from forebay.model.errors import BadInput
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import plural
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from forebay.folders import cache_folder
 from forebay.model.errors import name_errors
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 
 _VERSION = 2  # of the readers and entries; a new version ignores old entries
 _MOST_ENTRIES = 64

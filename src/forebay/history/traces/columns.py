@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import plural
 

@@ -11,7 +11,7 @@ from forebay.history.text_files import open_bytes
 from forebay.history.traces.columns import check_id, id_column, make_requests, parse_bytes, parse_time
 from forebay.history.yaml_events import events, line_of, skip
 from forebay.model.errors import BadInput
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 
 T = TypeVar("T")
 Events = Iterator[yaml.Event]

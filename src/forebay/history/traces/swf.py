@@ -18,7 +18,7 @@ from forebay.history.text_files import open_text
 from forebay.history.traces.columns import describe_left_out, quote
 from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES
 from forebay.model.units import parse_size
 

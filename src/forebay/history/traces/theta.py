@@ -12,7 +12,7 @@ import numpy as np
 from forebay.history.text_files import read_csv
 from forebay.history.traces.columns import check_id, id_column, make_requests, parse_bytes, parse_time, quote
 from forebay.model.errors import BadInput
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forebay.act.control.page import views as page_views
+from forebay.act.control.service.live_documents import grant_document, tell_story
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import grant_document, tell_story
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
 from forebay.history.store.database import is_sqlite_file

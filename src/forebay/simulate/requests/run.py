@@ -15,8 +15,8 @@ from forebay.decide.registry import find
 from forebay.model.errors import BadInput, PolicyError
 from forebay.model.kernels import Array
 from forebay.model.layout import KIB
-from forebay.model.mapping import BLOCK, check_mapping, node_of
 from forebay.model.observation import Observation
+from forebay.model.process_mapping import BLOCK, check_mapping, node_of
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
 from forebay.simulate.requests import events

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.kernels import Array
 from forebay.model.layout import KIB
-from forebay.model.mapping import BLOCK
+from forebay.model.process_mapping import BLOCK
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
 from forebay.simulate.requests.events import PROCESS

@@ -7,7 +7,7 @@ import numpy as np
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import Array
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.units import format_duration
 
 Mode = Literal["correct", "storalloc"]

@@ -19,7 +19,7 @@ from forebay.decide.storage.request_placement import PART
 from forebay.model.errors import PolicyError
 from forebay.model.kernels import Array
 from forebay.model.ledger import Ledger, ledger, widen
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.simulate.sharing import with_more_seats
 from forebay.simulate.storage import plan as planning

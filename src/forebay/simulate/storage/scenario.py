@@ -14,7 +14,7 @@ from forebay.history.traces import read_requests, requests_of_history
 from forebay.history.traces.swf import volume_per_processor
 from forebay.model.errors import BadInput
 from forebay.model.reference_platforms import NAMES, reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.profile.synthetic_theta_2020 import theta_2020
 from forebay.simulate.storage.rules import INTERVAL, OPTIMAL, TRIES, Feedback, Rules

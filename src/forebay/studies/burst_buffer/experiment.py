@@ -14,7 +14,7 @@ from forebay.history.toml import BytesWithUnit, Field, Table, load_toml, validat
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
 from forebay.model.reference_platforms import NAMES, reference_platform
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import Platform
 from forebay.show.rows import Rows
 from forebay.simulate.storage.outcome import document

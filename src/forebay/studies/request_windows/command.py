@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.model.errors import BadInput
-from forebay.model.mapping import check_mapping
+from forebay.model.process_mapping import check_mapping
 from forebay.show.options import Seed, policy_list
 from forebay.studies.command import StudyCommand
 

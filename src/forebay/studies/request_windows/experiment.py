@@ -10,7 +10,7 @@ import numpy as np
 from forebay.decide.registry import policies
 from forebay.kernel_cache import sources_digest
 from forebay.model.errors import BadInput
-from forebay.model.mapping import BLOCK
+from forebay.model.process_mapping import BLOCK
 from forebay.profile.pattern_detector import Detector, shipped_detector
 from forebay.profile.request_watch import TALLY
 from forebay.show.rows import Rows

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
-from forebay.model.request import Requests
+from forebay.model.space_requests import Requests
 from forebay.model.system import MOST_BYTES, Node, Platform
 from forebay.simulate.storage.outcome import document
 from forebay.simulate.storage.rules import GB, Rules

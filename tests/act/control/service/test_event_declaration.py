@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.act.control.page.views import feed
+from forebay.act.control.service.live_documents import tell_story
 from forebay.act.control.service.live_state import EventRecord
 from forebay.act.control.service.service import log_event, names_to_notify
-from forebay.act.control.service.views import tell_story
 from forebay.act.log import Log
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import EVENTS, NodeEvent, event

@@ -17,10 +17,10 @@ from forebay.act.control.api.routing import METRICS, Administrator, Caller, Limi
 from forebay.act.control.auth.callers import Who, new_token
 from forebay.act.control.auth.volume_keys import public
 from forebay.act.control.page.views import entries_after, may_see
+from forebay.act.control.service.live_documents import mode
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.metrics import numbers
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.views import mode
 from forebay.act.metrics import format_metrics
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.control import warm_up

@@ -14,9 +14,9 @@ from forebay.act.control.api.forms import AskForm, ExtendForm, ReleaseForm, Stag
 from forebay.act.control.api.routing import Answer, Caller, Limit, Maybe, OfService, Routes, Wait, encode, wait_until
 from forebay.act.control.auth.callers import Who, check_administrator, first_group, user_name
 from forebay.act.control.documents import FitDocument, GrantDocument, GrantList, KeyDocument, StoryDocument
+from forebay.act.control.service.live_documents import VOLUMES, grant_document, story_of
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.views import VOLUMES, grant_document, story_of
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control

@@ -21,9 +21,9 @@ from forebay.act.control.auth.callers import Who, user_name
 from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.control.documents import ActionList, Done, NodeList, StrayDocument, StrayList, TierDocument, TierList
 from forebay.act.control.errors import OtherJournal
+from forebay.act.control.service.live_documents import action_list, node_documents
 from forebay.act.control.service.live_state import Live
 from forebay.act.control.service.service import Service
-from forebay.act.control.service.views import action_list, node_documents
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.machine import DiskSpec, Stray, field_value
 from forebay.history.store.journal import LogLine, add_log_lines

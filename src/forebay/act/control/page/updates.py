@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from forebay.act.control.errors import NotAuthenticated, error_code, error_document
 from forebay.act.control.page import views
 from forebay.act.control.page.views import Document, Eye, Tally
+from forebay.act.control.service.live_documents import Fill, fills
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import Fill, fills
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.events import Forgotten
 from forebay.history.store.journal import Entry

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from forebay.act.control.auth.callers import Who
+from forebay.act.control.service.live_documents import fills, grant_summary, mode
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import fills, grant_summary, mode
 from forebay.decide.grants.codec import event_of
 from forebay.decide.grants.events import EVENTS, Event, Granted
 from forebay.decide.grants.machine import field_value

@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from forebay import __version__
+from forebay.act.control.service.live_documents import fills, mode
 from forebay.act.control.service.live_state import Live
-from forebay.act.control.service.views import fills, mode
 from forebay.act.metrics import Metric, Sample
 from forebay.decide.grants.machine import field_value
 from forebay.model.grant import State

@@ -16,7 +16,7 @@ from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.clients.sync import File as LayerFile
 from forebay.act.forward.net.address import Address
 from forebay.model.errors import ForebayError, UserError
-from forebay.model.mapping import ROUND_ROBIN, node_of
+from forebay.model.process_mapping import ROUND_ROBIN, node_of
 
 Span = tuple[float, float]
 """When something began and ended, in seconds of a clock that all processes share."""

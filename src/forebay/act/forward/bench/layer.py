@@ -16,7 +16,7 @@ from forebay.act.forward.layer_settings import build_arguments
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.key import write_key
 from forebay.model.layout import Layout
-from forebay.model.mapping import ROUND_ROBIN, check_mapping
+from forebay.model.process_mapping import ROUND_ROBIN, check_mapping
 from forebay.model.units import parse_duration
 
 _PATIENCE = 60.0
