@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forebay.act.control.api.forms import TokenForm
-from forebay.act.control.auth.callers import new_token, write_secret
+from forebay.act.control.auth.tokens import new_token, write_secret
 from forebay.act.control.client import Client, parse_service
 from forebay.act.volumes.kinds import open_volumes
 from forebay.act.volumes.volume import Volume

@@ -45,7 +45,7 @@ def make(
     import time
 
     from forebay.act.control.api.forms import TokenForm
-    from forebay.act.control.auth.callers import new_token, write_secret
+    from forebay.act.control.auth.tokens import new_token, write_secret
     from forebay.act.control.service.settings import private_files
     from forebay.history.store import open_store
     from forebay.history.store.tokens import save_token

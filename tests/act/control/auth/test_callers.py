@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.control.auth.callers import Authenticator, Who, write_secret
+from forebay.act.control.auth.callers import Authenticator, Who
+from forebay.act.control.auth.tokens import write_secret
 from forebay.act.control.errors import NotAuthenticated
 from forebay.history.store import open_store
 from forebay.history.store.tokens import Token, digest_token, list_tokens

@@ -14,7 +14,8 @@ from forebay.act.control import documents
 from forebay.act.control.api.description import STREAMED, describe_api, response
 from forebay.act.control.api.forms import PolicyForm, RulesForm, TokenForm
 from forebay.act.control.api.routing import METRICS, Administrator, Caller, Limit, OfService, Routes, resume_after
-from forebay.act.control.auth.callers import Who, new_token
+from forebay.act.control.auth.callers import Who
+from forebay.act.control.auth.tokens import new_token
 from forebay.act.control.auth.volume_keys import public
 from forebay.act.control.page.views import entries_after, may_see
 from forebay.act.control.service.live_documents import mode

@@ -1,10 +1,9 @@
-"""Identifies callers by the kernel on a UNIX socket, by MUNGE or by a token; and makes tokens."""
+"""Identifies callers by the kernel on a UNIX socket, by MUNGE or by a token."""
 
 import asyncio
 import os
 import pwd
 import re
-import secrets
 import socket
 import struct
 import time
@@ -15,13 +14,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from forebay.act.control.api.forms import TokenForm
 from forebay.act.control.auth.munge import NoMunge, verify_credential
 from forebay.act.control.errors import NotAuthenticated, NotLoggedIn
 from forebay.decide.grants.commands import Caller
-from forebay.decide.grants.machine import Role, check_node
+from forebay.decide.grants.machine import Role
 from forebay.history.store.tokens import Token, digest_token
-from forebay.model.errors import BadInput, why
 from forebay.model.grant import NotAllowed
 
 Call = Callable[[], Awaitable[str]]
@@ -179,33 +176,3 @@ class Authenticator:
 def _munge_threads() -> ThreadPoolExecutor:
     """Few threads, so that invalid credentials cannot occupy the service."""
     return ThreadPoolExecutor(2, thread_name_prefix="munge")
-
-
-def new_token(form: TokenForm, now: float) -> tuple[str, Token]:
-    """A new secret, and the token to store."""
-    if form.role == "agent":
-        check_node(form.node, 1.0)
-    elif form.node:
-        raise BadInput("node", "only an agent's token has a node")
-    if form.role == "user" and form.uid is None:
-        raise BadInput("uid", "is missing; a user's token needs one")
-    uid = -1 if form.uid is None or form.role in ("agent", "metrics") else form.uid
-    gid = form.gid if form.gid is not None else (first_group(uid) if uid >= 0 else -1)
-    secret = secrets.token_urlsafe(32)
-    return secret, Token(
-        name=form.name, digest=digest_token(secret), role=form.role, uid=uid, gid=uid if gid is None else gid,
-        node=form.node, made=now,
-    )  # fmt: skip
-
-
-def write_secret(path: Path, secret: str) -> None:
-    """Write a secret to a file that only its owner can read. An existing file is replaced atomically."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(f"{secret}\n")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadInput(str(path), f"cannot write the token: {why(error)}") from None
