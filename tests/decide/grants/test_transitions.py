@@ -8,7 +8,7 @@ from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import apply_event
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.state import Tables
-from forebay.decide.grants.tables import BrokenJournal
+from forebay.decide.grants.state_tables import BrokenJournal
 from forebay.model.grant import NEXT, Grant, State
 from support.grants import ADMINISTRATOR, USER, agent, ask, check, digest_of, disk, grant_id
 

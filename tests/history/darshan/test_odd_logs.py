@@ -10,7 +10,7 @@ from forebay.history.darshan import ingest as module
 from forebay.history.darshan import summary
 from forebay.history.darshan.ingest import ingest
 from forebay.history.darshan.ingest_worker import read_one
-from forebay.history.darshan.sections import UnreadableLog
+from forebay.history.darshan.log_format import UnreadableLog
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.history.darshan.log import _record, counter_columns
+from forebay.history.darshan.log_format import UnreadableLog
 from forebay.history.darshan.plausibility import find_impossible
-from forebay.history.darshan.sections import UnreadableLog
 from forebay.history.darshan.summary import read_log
 from forebay.history.run_fields import LARGEST
 from support.darshan_logs import MPIIO, POSIX, STDIO, Parts, all_logs, wheel_log

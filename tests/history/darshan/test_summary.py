@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from forebay.history.darshan import log as log_module
 from forebay.history.darshan.ingest_worker import read_one
+from forebay.history.darshan.log_format import Component, FileLayout, UnreadableLog
 from forebay.history.darshan.ost_usage import OstUsage
-from forebay.history.darshan.sections import Component, FileLayout, UnreadableLog
 from forebay.history.darshan.summary import program_name, read_log
 from forebay.history.run_fields import ORDERS
 from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log

@@ -1,6 +1,6 @@
 """Mounts shared file systems on this node: for their owner, at the same path as on every other node.
 
-A process in the background (`shared_keeper`) runs an I/O node and a mount, and ends when the grant does.
+A process in the background (`shared_mount_process`) runs an I/O node and a mount, and ends when the grant does.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SharedMount:
         errors = self.folder / ERRORS
         pid = self.folder / PID
         child = Child(
-            (sys.executable, "-m", "forebay.act.volumes.shared_keeper", str(pid)), outlives=True, errors=errors
+            (sys.executable, "-m", "forebay.act.volumes.shared_mount_process", str(pid)), outlives=True, errors=errors
         )
         write_synced(pid, f"{child.pid}\n", 0o600)
         outcome = child.await_ready(_START)

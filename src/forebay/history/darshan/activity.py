@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.log import Job
-from forebay.history.darshan.sections import Module, Sections, UnreadableLog
+from forebay.history.darshan.log_format import Module, Sections, UnreadableLog
 from forebay.model.arrays import Floats
 
 COLUMNS, ROWS = 120, 48

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_log
+from forebay.history.darshan.log_format import FileLayout, Module, UnreadableSection
 from forebay.history.darshan.ost_usage import FileSystems, Names, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_chunk
 from forebay.history.darshan.request_statistics import STREAMS, count_orders, count_sizes
-from forebay.history.darshan.sections import FileLayout, Module, UnreadableSection
 
 Uses = NDArray[np.void]
 SMALL = 512 << 10

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.library import backend
-from forebay.history.darshan.sections import Header, Module, Sections, UnreadableLog, read_header
+from forebay.history.darshan.log_format import Header, Module, Sections, UnreadableLog, read_header
 from forebay.history.run_fields import LATEST, MOST_PROCESSES, SIZE_BINS
 from forebay.model.arrays import Floats
 

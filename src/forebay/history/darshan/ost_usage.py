@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.log import counter_columns
+from forebay.history.darshan.log_format import FileLayout
 from forebay.history.darshan.ost_slowness import slowness
-from forebay.history.darshan.sections import FileLayout
 from forebay.model.arrays import Ints
 
 _FIELDS = 5  # of a component: size, begin, end, the index of its first OST, and the number of OSTs

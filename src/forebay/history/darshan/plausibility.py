@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forebay.history.darshan.log import BINS, Job, counter_columns, counter_names
-from forebay.history.darshan.sections import UnreadableLog
+from forebay.history.darshan.log_format import UnreadableLog
 from forebay.history.run_fields import LARGEST
 
 _UNCHECKED = ("job_id", "uid", "stripe_offset")

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from forebay.decide.grants.state import Tables
-from forebay.decide.grants.tables import BrokenJournal, Table
+from forebay.decide.grants.state_tables import BrokenJournal, Table
 from forebay.model.grant import node_of
 
 _ROWS: dict[str, Any] = {name: table.kind for name, table in vars(Tables()).items() if isinstance(table, Table)}

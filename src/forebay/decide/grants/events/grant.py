@@ -6,7 +6,7 @@ from forebay.decide.grants.events.base import Event, event
 from forebay.decide.grants.machine import describe_wants, stray_key
 from forebay.decide.grants.space import Turned
 from forebay.decide.grants.state import Tables, request_key
-from forebay.decide.grants.tables import BrokenJournal
+from forebay.decide.grants.state_tables import BrokenJournal
 from forebay.model.grant import Ask, Grant, State, Volume, VolumeState
 from forebay.model.reasons import REFUSALS, Reason
 from forebay.model.staging import Progress, Staging, StagingState

@@ -8,7 +8,7 @@ from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, Stray, S
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.space import Turned
 from forebay.decide.grants.state import Tables
-from forebay.decide.grants.tables import BrokenJournal
+from forebay.decide.grants.state_tables import BrokenJournal
 from forebay.model.grant import State, VolumeState
 from forebay.model.reasons import Reason
 from forebay.model.units import format_size
