@@ -18,11 +18,9 @@ from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_
 from forebay.history.darshan.log_format import FileLayout, Module, UnreadableSection
 from forebay.history.darshan.ost_usage import FileSystems, Names, OstUsage, mounts_of
 from forebay.history.darshan.plausibility import check_chunk
-from forebay.history.darshan.request_statistics import STREAMS, count_orders, count_sizes
+from forebay.history.darshan.request_statistics import SMALL, STREAMS, count_orders, count_sizes
 
 Uses = NDArray[np.void]
-SMALL = 512 << 10
-"""Requests of fewer bytes are counted as small."""
 _MOST_SECONDS = 1e12
 # Fields with two elements have one for reads and one for writes.
 USE = np.dtype(

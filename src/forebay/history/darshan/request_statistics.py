@@ -23,6 +23,8 @@ from forebay.model.file_sizes import format_sizes
 
 STREAMS = (14734109647742566553, 15920181672442173319, 7238257241479193519)
 """The ids of <STDIN>, <STDOUT> and <STDERR>, whose requests do not go to a file system."""
+SMALL = 512 << 10
+"""Requests of fewer bytes are counted as small."""
 _FEW = 50
 """Records that are counted one by one."""
 MOST_SIZES = 20_000
