@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.slurm.jobs.job import Job, acting_as, check_folder, create_folder
+from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder
+from forebay.act.slurm.jobs.job import Job
 from forebay.model.errors import BadInput
 from support.slurm_jobs import own_job
 

@@ -11,7 +11,8 @@ from forebay.act.filesystems.filesystem import describe_layout
 from forebay.act.filesystems.load import read_loads
 from forebay.act.filesystems.pools import read_pools
 from forebay.act.filesystems.settings import open_filesystem
-from forebay.act.slurm.jobs.job import Job, acting_as, check_folder, create_folder, fill_pattern, shared_part
+from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder, fill_pattern, shared_part
+from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import (
     Preparation,
     format_targets,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from forebay.act.slurm.jobs.job import Job, fill_pattern
+from forebay.act.slurm.jobs.folder import fill_pattern
+from forebay.act.slurm.jobs.job import Job
 from forebay.act.slurm.jobs.prolog import environment_file
 from forebay.act.slurm.jobs.settings import Darshan, JobSettings
 from forebay.history.darshan.ingest import SUFFIXES, Report, ingest
