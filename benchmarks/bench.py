@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from forebay.decide.place import choose_targets
 from forebay.decide.policy import Policy
-from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.model.application import Application

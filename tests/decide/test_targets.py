@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forebay.decide.place import choose_targets
 from forebay.decide.policy import allocator, placer
 from forebay.decide.registry import find, policies
-from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.model.application import Application
 from forebay.model.curve import Curve

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from forebay.decide.place import choose_targets
 from forebay.decide.policy import Policy
-from forebay.decide.targets import choose_targets
 from forebay.decide.view import Judge, Score, View
 from forebay.model.application import Application
 from forebay.model.arrays import Floats, Ints

@@ -21,8 +21,8 @@ from forebay.act.slurm.jobs.prolog import (
     select_variables,
 )
 from forebay.act.slurm.jobs.settings import JobSettings, Targets
+from forebay.decide.place import choose_targets
 from forebay.decide.registry import check_policy, find
-from forebay.decide.targets import choose_targets
 from forebay.decide.view import View
 from forebay.history.curves import read_curves
 from forebay.history.store import Connection, Store, jobs, running_jobs
