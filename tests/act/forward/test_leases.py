@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.act.forward.clients.sync import Client, NodeSocket
+from forebay.act.forward.clients.node_socket import NodeSocket
+from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.data.server import Server
 from forebay.act.forward.mount.file_system import Change, NameAbsent
 from forebay.act.forward.net.payloads import ROOT

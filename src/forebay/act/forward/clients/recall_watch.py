@@ -9,8 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 from forebay.act.forward.clients.channel import Identity
+from forebay.act.forward.clients.node_socket import NodeSocket, fill
 from forebay.act.forward.clients.requests import Lost, Request
-from forebay.act.forward.clients.sync import NodeSocket, fill
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.payloads import NodeList
 from forebay.act.forward.net.wire import HEADER, LONGEST, MAGIC, VERSION, BadMessage, Kind, pack, unpack_as
