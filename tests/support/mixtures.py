@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from forebay.decide.stripe.view import Features, Past, StripeView, Striping
 from forebay.model.file_sizes import SizeClass
 from forebay.model.layout import TO_THE_END, Layout, Target
+from forebay.simulate.striping.first_runs import draw_noise
 from forebay.simulate.striping.flows import costs
-from forebay.simulate.striping.learn import draw_noise
 from forebay.simulate.striping.machine import Machine, Program
 
 Floats = NDArray[np.float64]

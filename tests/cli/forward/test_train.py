@@ -52,7 +52,7 @@ def test_scikit_learn_that_is_missing_is_named_before_anything_runs(
     forebay: Forebay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setattr("forebay.simulate.requests.training.document", lambda *_, **__: pytest.fail("ran"))
+    monkeypatch.setattr("forebay.simulate.requests.training_data.document", lambda *_, **__: pytest.fail("ran"))
     ran = forebay("forward", "train")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "forebay: training needs scikit-learn: pip install 'forebay[train]'\n"

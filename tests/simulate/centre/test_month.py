@@ -9,8 +9,8 @@ import pytest
 
 from forebay.decide.registry import find
 from forebay.model.arrays import Floats, Ints
-from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.month import DECISIONS, Outcome, Space, run_month
+from forebay.simulate.centre.random_month import Drawn, draw_month
 from forebay.simulate.centre.request_gains import Gain, gain_of, gains
 from support.centre import small_centre, small_workload
 

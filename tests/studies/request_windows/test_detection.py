@@ -1,6 +1,6 @@
 """Experiments of sizes that nothing was trained on."""
 
-from forebay.simulate.requests.training import TRAINING
+from forebay.simulate.requests.training_data import TRAINING
 from forebay.simulate.requests.workload import Experiment, Workload
 from forebay.studies.request_windows.detection import periods_of, unseen_experiments
 

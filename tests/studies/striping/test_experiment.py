@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from forebay.model.errors import UnknownName
 from forebay.model.layout import MIB, Layout
 from forebay.show.rows import select
-from forebay.simulate.striping.learn import Case
+from forebay.simulate.striping.first_runs import Case
 from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, GCRM, LOCAL, VPIC, VPIC_INDEPENDENT
 from forebay.studies.finished_pieces import Interrupted
 from forebay.studies.runner import run_study

@@ -33,7 +33,7 @@ def train(
 
     from forebay.profile.detector_training import fit_tree
     from forebay.show.workers import hire_workers
-    from forebay.simulate.requests.training import document
+    from forebay.simulate.requests.training_data import document
 
     check_file("--out", out)
     fit_tree(np.zeros((2, 1)), np.arange(2), 0)  # fails now, not after all runs, if scikit-learn is missing

@@ -20,10 +20,10 @@ from forebay.model.ledger import book, has_room, ledger, shorten, widen
 from forebay.model.system import Platform, System
 from forebay.simulate.applications.engine import decide_placement
 from forebay.simulate.centre import engine
-from forebay.simulate.centre.draw import App, Drawn
 from forebay.simulate.centre.engine import DRAINS, FLASH_PART
 from forebay.simulate.centre.layouts import Laid, alone, on_flash, record
 from forebay.simulate.centre.machine import Centre
+from forebay.simulate.centre.random_month import App, Drawn
 from forebay.simulate.centre.request_gains import Gain, gain_of
 from forebay.simulate.centre.workload import Workload
 from forebay.simulate.sharing import with_more_seats

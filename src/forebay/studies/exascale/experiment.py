@@ -11,9 +11,9 @@ import numpy as np
 from forebay.kernel_cache import sources_digest
 from forebay.model.arrays import Floats, Ints
 from forebay.show.rows import Rows
-from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import Centre
 from forebay.simulate.centre.month import DECISIONS, REQUESTS, Outcome, run_month
+from forebay.simulate.centre.random_month import Drawn, draw_month
 from forebay.simulate.centre.request_gains import Gain, gains
 from forebay.simulate.centre.workload import Workload
 from forebay.studies.exascale.results import ALL, BASE, DEFAULT, RUN, WITHOUT, ExascaleResults

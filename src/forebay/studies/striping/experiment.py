@@ -14,7 +14,7 @@ from forebay.model.arrays import Floats
 from forebay.model.layout import KIB, Layout
 from forebay.show.rows import Rows
 from forebay.simulate.striping import machine
-from forebay.simulate.striping.learn import Case, draw_weather, first_runs, peers_of
+from forebay.simulate.striping.first_runs import Case, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, LOCAL
 from forebay.studies.finished_pieces import Store, concatenate
 from forebay.studies.striping import results as study

@@ -9,8 +9,8 @@ import pytest
 
 from forebay.model.arrays import Floats, Ints
 from forebay.model.errors import BadInput
-from forebay.simulate.centre.draw import Drawn, draw_month
 from forebay.simulate.centre.machine import read_centre
+from forebay.simulate.centre.random_month import Drawn, draw_month
 from forebay.simulate.centre.workload import read_workload
 from support.centre import EXAMPLE, small_centre, small_workload
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from forebay.decide.stripe.view import StripeView, Striping
 from forebay.model.errors import PolicyError
 from forebay.model.layout import MIB, Layout
+from forebay.simulate.striping.first_runs import OTHERS, RUNS, Case, draw_noise, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.flows import throughput
-from forebay.simulate.striping.learn import OTHERS, RUNS, Case, draw_noise, draw_weather, first_runs, peers_of
 from forebay.simulate.striping.machine import CORI, FIO_SEQUENTIAL, LOCAL, VPIC, VPIC_COLLECTIVE
 
 ALONE = Case(machine=LOCAL, program=VPIC, processes=4)

@@ -5,8 +5,8 @@ import pytest
 
 from forebay.model.situation import PATTERNS
 from forebay.profile.pattern_detector import classify, features, parse_detector, shipped_detector
-from forebay.simulate.requests import training
-from forebay.simulate.requests.training import HELD_OUT, TRAINING, document, examples
+from forebay.simulate.requests import training_data
+from forebay.simulate.requests.training_data import HELD_OUT, TRAINING, document, examples
 
 
 def test_each_pattern_is_shown_as_often_and_every_period_has_requests() -> None:
@@ -14,7 +14,7 @@ def test_each_pattern_is_shown_as_often_and_every_period_has_requests() -> None:
     found = list(examples(HELD_OUT, 9, seed=3, progress=told.append))
     assert told == list(range(1, 10))
     assert {label for _, label in found} == set(PATTERNS)
-    assert all(seen.requests >= training.FEWEST for seen, _ in found) and len(found) <= 9 * training.EACH
+    assert all(seen.requests >= training_data.FEWEST for seen, _ in found) and len(found) <= 9 * training_data.EACH
 
 
 def test_the_same_seed_gives_the_same_examples() -> None:
