@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from forebay.act.slurm.burst_buffer.installation import quote_lua
-from forebay.act.slurm.queue import parse_time_limit
+from forebay.act.slurm.output import parse_time_limit
 from forebay.model.units import parse_duration, parse_size
 from support.examples import examples
 from support.slurm_lua import Lua, skip_without_lua

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from forebay.act.command import CommandFailed
 from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer import reconcile
+from forebay.act.slurm.burst_buffer.queued_jobs import QueuedJob, parse_jobs
 from forebay.act.slurm.burst_buffer.reconcile import Terms, find_corrections
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.queue import QueuedJob, parse_jobs, parse_time_limit
+from forebay.act.slurm.output import parse_time_limit
 from forebay.model.errors import BadInput
 
 TERMS = Terms(time=1000.0, margin=10.0, queue=100.0, grace=60.0)

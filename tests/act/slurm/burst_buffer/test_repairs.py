@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from forebay.act.slurm.burst_buffer.queued_jobs import QueuedJob
 from forebay.act.slurm.burst_buffer.reconcile import find_repairs
-from forebay.act.slurm.queue import QueuedJob
 
 TEARDOWN = "burst_buffer/lua: teardown: the storage service does not answer (timeout): /s [service-away]"
 SETUP = "burst_buffer/lua: slurm_bb_setup: the storage service does not answer (timeout): /s [service-away]"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.act.slurm.jobs.job import Job, identify_job, parse_job, query_controller
-from forebay.act.slurm.queue import parse_time_limit
+from forebay.act.slurm.output import parse_time_limit
 from forebay.model.errors import BadInput
 
 ME = getpass.getuser()

@@ -22,8 +22,8 @@ from forebay.act.command import CommandFailed
 from forebay.act.control.client import Client, TurnedAway
 from forebay.act.control.documents import GrantDocument
 from forebay.act.slurm.burst_buffer.installation import JOBS
+from forebay.act.slurm.burst_buffer.queued_jobs import QueuedJob, Slurm
 from forebay.act.slurm.burst_buffer.staging import KEPT
-from forebay.act.slurm.queue import QueuedJob, Slurm
 from forebay.model.errors import BadInput
 from forebay.model.grant import AVAILABLE, ENDED, LIVE, State
 

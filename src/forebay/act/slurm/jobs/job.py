@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from forebay.act.command import CommandFailed, run
-from forebay.act.slurm.queue import parse_time_limit
+from forebay.act.slurm.output import parse_time_limit
 from forebay.history.run_fields import MOST_PROCESSES
 from forebay.model.errors import BadInput
 

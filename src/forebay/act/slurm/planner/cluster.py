@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from forebay.act.command import CommandFailed, CommandHangs, Completed, run_unchecked
-from forebay.act.slurm.queue import YEAR, parse_time_limit
+from forebay.act.slurm.output import YEAR, parse_time_limit
 from forebay.model.units import parse_size
 
 _BREAK = "\x1f"  # between fields: no name contains it

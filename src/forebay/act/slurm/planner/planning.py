@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from forebay.act.slurm.output import OVER
 from forebay.act.slurm.planner.cluster import LEAVING, RUNNING, Cluster, Nodes, Pool, SlurmJob
 from forebay.act.slurm.planner.explanations import explain
 from forebay.act.slurm.planner.plan import (
@@ -19,7 +20,6 @@ from forebay.act.slurm.planner.plan import (
     space_of,
 )
 from forebay.act.slurm.planner.settings import Excluded, ScheduleSettings
-from forebay.act.slurm.queue import OVER
 from forebay.decide.policy import Policy
 from forebay.decide.registry import find
 from forebay.decide.schedule.estimates import find_early, lay_out

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from forebay.act.files import write_file
+from forebay.act.slurm.output import OVER
 from forebay.act.slurm.planner.plan import Plan, PlannedJob, RunningJob
 from forebay.act.slurm.planner.steering import Book
-from forebay.act.slurm.queue import OVER
 
 Line = Mapping[str, object]
 _MOST_OTHERS = 1000  # jobs that are not planned, in the plan's file

@@ -1,4 +1,4 @@
-"""Reads Slurm's queue: its jobs, and the burst buffers that Slurm has for them."""
+"""The jobs in Slurm's queue and the burst buffers that Slurm has for them, for `forebay slurm reconcile`."""
 
 import re
 from collections.abc import Mapping
@@ -7,13 +7,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from forebay.act.command import run
+from forebay.act.slurm.output import OVER, YEAR, parse_time_limit
 
 _TIMEOUT = 60.0
-OVER = frozenset(
-    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
-     "TIMEOUT"}
-)  # fmt: skip
-YEAR = 365 * 86400.0  # the limit of a job without one, as in Slurm's backfill
 _COLUMNS = {"JobID": 24, "JobArrayID": 40, "State": 24, "TimeLimit": 24, "TimeLeft": 24, "BurstBufferState": 24,
             "PriorityLong": 24, "BatchFlag": 4, "Requeue": 4, "HetJobID": 24, "Reason": 330}  # fmt: skip
 
@@ -128,19 +124,3 @@ def parse_dependents(text: str) -> Mapping[str, set[str]]:
         for number in re.findall(r"[:,](\d+)", dependencies):
             dependents.setdefault(number, set()).add(name)
     return dependents
-
-
-def parse_time_limit(text: str) -> float | None:
-    """Parse [days-]hours:minutes:seconds or a shorter form into seconds; None if there is no limit.
-
-    >>> parse_time_limit("10:00"), parse_time_limit("1-00:00:30"), parse_time_limit("30"), parse_time_limit("UNLIMITED")
-    (600.0, 86430.0, 1800.0, None)
-    """
-    match = re.fullmatch(r"(?:([0-9]{1,9})-)?([0-9]{1,9}(?::[0-9]{1,9}){0,2})", text)
-    if match is None:
-        return None
-    parts = [int(part) for part in match[2].split(":")]
-    if match[1] is None and len(parts) < 3:  # without days, only three numbers begin with hours
-        parts = [0, *parts]
-    hours, minutes, seconds = (*parts, 0, 0)[:3]
-    return int(match[1] or 0) * 86400.0 + hours * 3600 + minutes * 60 + seconds
