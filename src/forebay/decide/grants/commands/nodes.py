@@ -7,8 +7,9 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import NodeCommand, PlaceCommand
 from forebay.decide.grants.commands.reports import Found, FoundVolume
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.failures import find_tried_disk, lose_disk, notify_owners_on, resume_disk, shrink_disk
+from forebay.decide.grants.losses import lose_disk, notify_owners_on, shrink_disk
 from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, check_fields, check_node
+from forebay.decide.grants.suspensions import find_tried_disk, resume_disk
 from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import HELD
 from forebay.model.reasons import Because, Reason

@@ -9,9 +9,10 @@ from typing import Any
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command, NodeCommand
 from forebay.decide.grants.draft import Draft
-from forebay.decide.grants.failures import fail_trial, find_tried_disk, lose_volume, note_failure, resume_disk
+from forebay.decide.grants.losses import lose_volume
 from forebay.decide.grants.machine import Fault, Stray, stray_key
 from forebay.decide.grants.placement import MOST_DISKS, explain_impossible, find_other_disk
+from forebay.decide.grants.suspensions import fail_trial, find_tried_disk, note_failure, resume_disk
 from forebay.model.errors import BadInput
 from forebay.model.grant import EXISTING, ON_DISK, Grant, State, Volume, VolumeState, node_of
 from forebay.model.reasons import Because, Reason
