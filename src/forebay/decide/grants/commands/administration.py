@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command, PlaceCommand
-from forebay.decide.grants.deadlines import forget_grants, retry_requests, sweep_queue
+from forebay.decide.grants.deadlines import forget_grants
 from forebay.decide.grants.draft import Draft
 from forebay.decide.grants.machine import Stray
+from forebay.decide.grants.queue import retry_requests, sweep_queue
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.suspensions import try_disks
 from forebay.decide.registry import find

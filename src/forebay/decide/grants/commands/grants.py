@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command
-from forebay.decide.grants.deadlines import attempt_grant
 from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.queue import attempt_grant
 from forebay.decide.grants.state import request_key
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, Ask, Grant, NotAllowed, State
