@@ -2,6 +2,7 @@
 
 from forebay.decide.grants.commands.administration import *  # noqa: F403
 from forebay.decide.grants.commands.grants import *  # noqa: F403
+from forebay.decide.grants.commands.kept_volumes import *  # noqa: F403
 from forebay.decide.grants.commands.nodes import *  # noqa: F403
 from forebay.decide.grants.commands.permissions import *  # noqa: F403
 from forebay.decide.grants.commands.reports import *  # noqa: F403
