@@ -6,7 +6,8 @@ import pytest
 
 from forebay.act.command import format_command, run
 from forebay.act.filesystems.filesystem import LayoutRefused
-from forebay.act.filesystems.lustre.output import parse_mdts, parse_version
+from forebay.act.filesystems.lustre.layouts import parse_version
+from forebay.act.filesystems.lustre.targets import parse_mdts
 from forebay.act.filesystems.settings import Settings, open_filesystem
 from forebay.model.errors import BadInput
 from forebay.model.layout import Component, Layout

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from forebay.act.command import CommandHangs, Completed, run, run_unchecked
 from forebay.act.filesystems.filesystem import LayoutRefused
 from forebay.act.filesystems.lustre.filesystem import Lustre, format_size_option
-from forebay.act.filesystems.lustre.output import (
-    Component,
-    parse_check,
-    parse_df,
-    parse_osts,
-    parse_pool,
-    parse_states,
-    parse_stripe,
-)
+from forebay.act.filesystems.lustre.layouts import Component, parse_stripe
+from forebay.act.filesystems.lustre.targets import parse_check, parse_df, parse_osts, parse_pool, parse_states
 from forebay.act.filesystems.settings import open_filesystem
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import ANY, GRAIN, Layout

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from forebay.act.filesystems.load import parse_job_stats
-from forebay.act.filesystems.lustre.output import (
+from forebay.act.filesystems.lustre.layouts import parse_stripe
+from forebay.act.filesystems.lustre.targets import (
     STATE_PARAMETERS,
     parse_check,
     parse_df,
     parse_osts,
     parse_pool,
     parse_states,
-    parse_stripe,
 )
 from forebay.act.forward.node.file_places import lustre_places
 from forebay.model.errors import BadInput

@@ -17,7 +17,19 @@ from forebay.act.filesystems.filesystem import (
     path_argument,
     require_listed,
 )
-from forebay.act.filesystems.lustre import output
+from forebay.act.filesystems.lustre import layouts
+from forebay.act.filesystems.lustre.targets import (
+    STATE_PARAMETERS,
+    Issues,
+    Ost,
+    parse_check,
+    parse_df,
+    parse_mdts,
+    parse_osts,
+    parse_pool,
+    parse_pools,
+    parse_states,
+)
 from forebay.decide.stripe.view import Features
 from forebay.history.toml import locate_errors
 from forebay.model.errors import BadInput, UserError, why
@@ -57,7 +69,7 @@ class Lustre(FileSystem):
         if folder is None and (self.mount is None or self.known_targets is not None):
             return Features(progressive=True, no_mdt="the free space of the MDTs is not known")
         try:
-            version = output.parse_version(run(("lfs", "--version"), timeout=self.timeout))
+            version = layouts.parse_version(run(("lfs", "--version"), timeout=self.timeout))
             pool = self._read_layout(folder, "-d").last.pool if folder else ""
         except UserError as error:
             return Features(no_progressive=f"the release of Lustre is not known ({error})", no_mdt=str(error))
@@ -71,7 +83,7 @@ class Lustre(FileSystem):
             because = "the free space of the MDTs is not known, as lfs df hangs while this client has lost an OST"
             return Features(progressive=True, no_mdt=because, pool=pool)
         try:
-            free = output.parse_mdts(run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout).out)
+            free = parse_mdts(run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout).out)
         except CommandFailed as error:
             return Features(progressive=True, no_mdt=f"the free space of the MDTs is not known ({error})", pool=pool)
         no_mdt = "" if free else "lfs df shows no free space of an MDT"
@@ -80,11 +92,11 @@ class Lustre(FileSystem):
     def pool_targets(self, pool: str, folder: Path | None) -> frozenset[int]:
         """Ask `lfs pool_list`. An empty pool is refused, because Lustre lets its files use any OST."""
         system = self._osts(folder)[0].system
-        known = output.parse_pools(run(("lfs", "pool_list", system), timeout=self.timeout))
+        known = parse_pools(run(("lfs", "pool_list", system), timeout=self.timeout))
         if pool not in known:
             others = f"it has {', '.join(known)}" if known else "it has no pools"
             raise BadInput(f"--pool {pool}", f"file system {system} has no such pool; {others}")
-        members = output.parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
+        members = parse_pool(run(("lfs", "pool_list", f"{system}.{pool}"), timeout=self.timeout))
         if not members:
             raise BadInput(f"--pool {pool}", "the pool has no OST; choose another one")
         return members
@@ -98,26 +110,24 @@ class Lustre(FileSystem):
         try:
             completed = run_unchecked(("lfs", "df", "-v", *self._where(folder)), timeout=self.timeout)
         except CommandHangs as hung:
-            return self._targets_without_df(folder, output.parse_df(hung.out), drained)
-        targets = require_listed(completed, output.parse_df(completed.out))
+            return self._targets_without_df(folder, parse_df(hung.out), drained)
+        targets = require_listed(completed, parse_df(completed.out))
         system = next((ost.system for ost in self._osts(folder)), "") if drained else ""
         return exclude_targets(targets, {index: why for (of, index), why in drained.items() if of == system})
 
-    def _read_states(self) -> tuple[output.Issues, output.Issues]:
+    def _read_states(self) -> tuple[Issues, Issues]:
         """Return the OSTs that this client has lost, and those where the MDS creates no objects."""
         with suppress(CommandFailed):  # lctl may not be on the PATH, and shows only what this machine and user can see
-            states = run_unchecked(("lctl", "get_param", *output.STATE_PARAMETERS), timeout=self.timeout)
-            return output.parse_states(states.out)
+            states = run_unchecked(("lctl", "get_param", *STATE_PARAMETERS), timeout=self.timeout)
+            return parse_states(states.out)
         return {}, {}
 
-    def _targets_without_df(
-        self, folder: Path | None, listed: Sequence[Target], drained: output.Issues
-    ) -> tuple[Target, ...]:
+    def _targets_without_df(self, folder: Path | None, listed: Sequence[Target], drained: Issues) -> tuple[Target, ...]:
         """Return the targets while `lfs df` hangs, as it does if an OST is unreachable; it printed those `listed`."""
         osts = self._osts(folder)
-        issues: output.Issues = {}
+        issues: Issues = {}
         with suppress(CommandFailed):
-            issues = output.parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
+            issues = parse_check(run_unchecked(("lfs", "check", "osts"), timeout=self.timeout).err)
         if listed and not any(ost.key in issues for ost in osts):
             # `lfs df` lists OSTs in order, and waits for the first one that does not answer
             awaited = [ost for ost in osts if ost.active and ost.index > listed[-1].index][:1]
@@ -135,7 +145,7 @@ class Lustre(FileSystem):
         if pool:
             with suppress(CommandFailed):  # `confirm` checks it again with a new file
                 listed = run(("lfs", "pool_list", f"{osts[0].system}.{pool}"), timeout=self.timeout)
-                members = output.parse_pool(listed) or existing  # with an empty pool, new files get any OST
+                members = parse_pool(listed) or existing  # with an empty pool, new files get any OST
                 issues |= {t.index: f"not in pool {pool}" for t in targets if t.index not in members}
         return exclude_targets(targets, issues)
 
@@ -184,7 +194,7 @@ class Lustre(FileSystem):
         raise LayoutRefused(f"a new file in {folder} gets {gets}{on}, not {describe_layout(layout)}", lost)
 
     def _confirm_components(
-        self, layout: Layout, folder: Path, targets: Sequence[Target], striped: output.StripedLayout
+        self, layout: Layout, folder: Path, targets: Sequence[Target], striped: layouts.StripedLayout
     ) -> None:
         """Check the layout of a new file, in which only the first component has objects yet.
 
@@ -206,7 +216,7 @@ class Lustre(FileSystem):
                 usable - accepting,
             )
 
-    def _find_accepting(self, folder: Path, component: output.Component) -> frozenset[int]:
+    def _find_accepting(self, folder: Path, component: layouts.Component) -> frozenset[int]:
         """Find the OSTs that accept new files: those of a file striped over all OSTs, and those of `component`."""
         pool = ("-p", component.pool) if component.pool else ()
         with _new_path(folder) as path:
@@ -216,7 +226,7 @@ class Lustre(FileSystem):
             except UserError:
                 return frozenset(component.osts)
 
-    def _is_inherited(self, striped: output.StripedLayout, folder: Path) -> bool:
+    def _is_inherited(self, striped: layouts.StripedLayout, folder: Path) -> bool:
         """Return whether the root has the same layout: `lfs getstripe` prints it for folders without one."""
         root = self.mount or _mount_of(folder)
         if root is None or os.path.realpath(root) == os.path.realpath(folder):
@@ -227,13 +237,13 @@ class Lustre(FileSystem):
             return False
         return (default.components, default.mirrors) == (striped.components, striped.mirrors)
 
-    def _read_layout(self, path: Path, *options: str) -> output.StripedLayout:
+    def _read_layout(self, path: Path, *options: str) -> layouts.StripedLayout:
         command = ("lfs", "getstripe", *options, "-y", path_argument(path))
-        return output.parse_stripe(run(command, timeout=self.timeout), " ".join(command))
+        return layouts.parse_stripe(run(command, timeout=self.timeout), " ".join(command))
 
-    def _osts(self, folder: Path | None) -> tuple[output.Ost, ...]:
+    def _osts(self, folder: Path | None) -> tuple[Ost, ...]:
         completed = run_unchecked(("lfs", "osts", *self._where(folder)), timeout=self.timeout)
-        return require_listed(completed, output.parse_osts(completed.out))
+        return require_listed(completed, parse_osts(completed.out))
 
     def _where(self, folder: Path | None) -> tuple[str, ...]:
         """Return the mount point as an argument, if it is known."""
@@ -241,13 +251,13 @@ class Lustre(FileSystem):
         return (path_argument(where),) if where else ()
 
 
-def _convert(striped: output.StripedLayout, osts: int) -> Layout:
+def _convert(striped: layouts.StripedLayout, osts: int) -> Layout:
     """Convert a layout as `lfs` prints it; a negative count stands for that many times all `osts`.
 
     Of mirrored and self-extending layouts, and of those that end on an MDT, only the last objects count.
     """
 
-    def stripes(part: output.Component) -> int:
+    def stripes(part: layouts.Component) -> int:
         return abs(part.count) * (osts if part.count < 0 else 1) or 1
 
     last, parts = striped.last, striped.components
@@ -261,7 +271,7 @@ def _convert(striped: output.StripedLayout, osts: int) -> Layout:
             before=tuple(
                 Component(
                     end=int(part.end),
-                    count=0 if part.pattern == output.ON_MDT else stripes(part),
+                    count=0 if part.pattern == layouts.ON_MDT else stripes(part),
                     size=part.size or DEFAULT_SIZE,
                 )
                 for part in (parts[:-1] if is_sequence else ())
@@ -271,7 +281,7 @@ def _convert(striped: output.StripedLayout, osts: int) -> Layout:
     )
 
 
-def _merge_targets(osts: Sequence[output.Ost], listed: Sequence[Target], issues: output.Issues) -> tuple[Target, ...]:
+def _merge_targets(osts: Sequence[Ost], listed: Sequence[Target], issues: Issues) -> tuple[Target, ...]:
     """Merge the OSTs of `lfs osts` with the targets that `lfs df` listed and with their issues."""
     issues = {**issues, **{ost.key: "inactive device" for ost in osts if not ost.active}}
     by_index = {t.index: t for t in listed}

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from forebay.act.command import run
 from forebay.act.filesystems.filesystem import path_argument
-from forebay.act.filesystems.lustre.output import TO_THE_END, Component, parse_stripe
+from forebay.act.filesystems.lustre.layouts import TO_THE_END, Component, parse_stripe
 from forebay.act.forward.striping import Piece
 from forebay.model.errors import BadInput, UserError
 from forebay.model.layout import DEFAULT_SIZE, Layout
