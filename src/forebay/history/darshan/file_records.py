@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forebay.history.darshan.file_systems import FileSystems, Names, mounts_of
 from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_log
 from forebay.history.darshan.log_format import FileLayout, Module, UnreadableSection
-from forebay.history.darshan.ost_usage import FileSystems, Names, OstUsage, mounts_of
+from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_chunk
 from forebay.history.darshan.request_statistics import SMALL, STREAMS, count_orders, count_sizes
 

@@ -20,9 +20,10 @@ import numpy as np
 
 from forebay.history.darshan.activity import active_ranks
 from forebay.history.darshan.file_records import FileRecords, Tables
+from forebay.history.darshan.file_systems import NONE, FileSystems, mounts_of
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
 from forebay.history.darshan.log_format import FileLayout, Module, UnreadableLog, UnreadableSection
-from forebay.history.darshan.ost_usage import NONE, FileSystems, OstUsage, mounts_of
+from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_chunk, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
 from forebay.history.run_fields import Row

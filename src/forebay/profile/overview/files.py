@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_records import FileRecords, Uses
-from forebay.history.darshan.ost_usage import find_links
+from forebay.history.darshan.file_systems import find_links
 from forebay.model.arrays import Floats
 
 Mounts = NDArray[np.int16]

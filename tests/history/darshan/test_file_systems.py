@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forebay.history.darshan.ost_usage import FileSystems, mounts_of
+from forebay.history.darshan.file_systems import FileSystems, mounts_of
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
 from forebay.history.scanned_log import pack_summary, unpack_summary
