@@ -39,16 +39,7 @@ from forebay.act.forward.net.payloads import (
     OpenRequest,
     PathRequest,
 )
-from forebay.act.forward.net.wire import (
-    Flag,
-    Kind,
-    Message,
-    Receiver,
-    answer_header,
-    checksum,
-    pack,
-    unpack_as,
-)
+from forebay.act.forward.net.wire import Flag, Kind, Message, Receiver, answer_header, checksum, pack, unpack_as
 from forebay.model.layout import Layout
 from support.processes import limited, piped
 

@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.act.filesystems.beegfs import (
-    BeeGFS7,
-    BeeGFS8,
-    power_of_two,
-)
+from forebay.act.filesystems.beegfs import BeeGFS7, BeeGFS8, power_of_two
 from forebay.model.errors import BadInput
 from forebay.model.layout import ANY, GRAIN, MOST_SIZE, Layout
 from support.filesystems import Pretend

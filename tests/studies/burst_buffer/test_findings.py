@@ -9,14 +9,7 @@ import pytest
 
 from forebay.show.rows import select
 from forebay.studies.burst_buffer.findings import changes, conclusions
-from forebay.studies.burst_buffer.results import (
-    OPTIMAL,
-    StorageResults,
-    cohens_d,
-    cohens_table,
-    count_missed,
-    effects,
-)
+from forebay.studies.burst_buffer.results import OPTIMAL, StorageResults, cohens_d, cohens_table, count_missed, effects
 from support.storage_rows import GB, PAPER, TB, random_results, results_of, run_rows
 
 pytestmark = pytest.mark.filterwarnings("error")

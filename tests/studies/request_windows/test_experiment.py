@@ -15,11 +15,7 @@ from forebay.simulate.requests.learning import BIN, Samples, learn_all, learn_to
 from forebay.simulate.requests.workload import PAPER_WINDOWS, Experiment, Workload
 from forebay.studies.request_windows.demand import learn_under_demand
 from forebay.studies.request_windows.detection import confusion, precisions
-from forebay.studies.request_windows.experiment import (
-    RequestWindowsStudy,
-    default_tuners,
-    paper_study,
-)
+from forebay.studies.request_windows.experiment import RequestWindowsStudy, default_tuners, paper_study
 from forebay.studies.request_windows.results import (
     BURSTS,
     DETECTED,

@@ -14,14 +14,7 @@ import pytest
 from forebay.show.rows import select
 from forebay.studies.request_windows.detection import confusion
 from forebay.studies.request_windows.findings import make_report
-from forebay.studies.request_windows.results import (
-    SEEN,
-    UNSEEN,
-    Way,
-    last_values,
-    over_steps,
-    step_reached,
-)
+from forebay.studies.request_windows.results import SEEN, UNSEEN, Way, last_values, over_steps, step_reached
 from forebay.studies.request_windows.tables import (
     accuracy,
     detected_records,

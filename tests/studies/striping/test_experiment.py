@@ -28,16 +28,7 @@ from forebay.studies.striping.experiment import (
     paper_panels,
     policies_for,
 )
-from forebay.studies.striping.results import (
-    APART,
-    ASSUMED,
-    NOISE,
-    PAPER,
-    RUN,
-    StripingResults,
-    gains,
-    later_runs,
-)
+from forebay.studies.striping.results import APART, ASSUMED, NOISE, PAPER, RUN, StripingResults, gains, later_runs
 
 KEYS = ("figure-07/processes-1", "figure-09/processes-4", "figure-14/vpic-io/processes-2/fio-2")
 SMALL = StripingStudy(

@@ -25,15 +25,7 @@ from forebay.act.forward.data.objects import FOLDER
 from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.address import parse_address
 from forebay.act.forward.net.auth import Peer
-from forebay.act.forward.net.payloads import (
-    ROOT,
-    AttributesRequest,
-    Caller,
-    FileStatus,
-    PathRequest,
-    PlacedFile,
-    Space,
-)
+from forebay.act.forward.net.payloads import ROOT, AttributesRequest, Caller, FileStatus, PathRequest, PlacedFile, Space
 from forebay.act.forward.net.wire import BadMessage, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.data_servers import DataServers
 from forebay.act.forward.node.striped_file import StripedFile

@@ -9,17 +9,7 @@ from sqlalchemy import Connection, Table
 
 from forebay.history.run_fields import Row
 from forebay.history.store.bulk import delete_in, insert_rows, insert_tuples, next_id, select_in, upsert
-from forebay.history.store.schema import (
-    apps,
-    diagnoses,
-    filesystems,
-    findings,
-    modules,
-    osts,
-    requests,
-    runs,
-    totals,
-)
+from forebay.history.store.schema import apps, diagnoses, filesystems, findings, modules, osts, requests, runs, totals
 
 _RUN_COLUMNS = [c.name for c in runs.columns if c.name not in ("run_id", "app_id")]
 _DIAGNOSIS = {"file_bytes": 0, "io_seconds": 0.0, "busiest_seconds": 0.0, "calibration": None, "remark": None}

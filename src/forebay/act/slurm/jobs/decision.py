@@ -13,13 +13,7 @@ from forebay.act.filesystems.pools import read_pools
 from forebay.act.filesystems.settings import open_filesystem
 from forebay.act.slurm.jobs.folder import acting_as, check_folder, create_folder, fill_pattern, shared_part
 from forebay.act.slurm.jobs.job import Job
-from forebay.act.slurm.jobs.prolog import (
-    Preparation,
-    format_targets,
-    layout_variables,
-    lease_name,
-    select_variables,
-)
+from forebay.act.slurm.jobs.prolog import Preparation, format_targets, layout_variables, lease_name, select_variables
 from forebay.act.slurm.jobs.settings import JobSettings, Targets
 from forebay.decide.place import choose_targets
 from forebay.decide.registry import check_policy, find
