@@ -23,12 +23,12 @@ from pathlib import Path
 import darshan
 from bench import seconds, verdict
 
+from forebay.history.darshan.examination import MOST_EXAMINED
 from forebay.history.darshan.ingest import BATCH, ingest
 from forebay.history.darshan.ingest_worker import read_one
-from forebay.history.darshan.summary import MOST_EXAMINED
 from forebay.history.store import open_store
 from forebay.history.store.ingested_logs import record_logs
-from forebay.profile.findings.examination import examine_records
+from forebay.profile.findings import examine_records
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.history.darshan import summary
+from forebay.history.darshan import examination
 from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import read_log
@@ -14,9 +14,9 @@ from forebay.history.store.findings import read_diagnoses
 from forebay.history.store.listing import list_runs, read_run
 from forebay.history.store.runs import add_runs, remove_runs
 from forebay.model.errors import UserError
+from forebay.profile.findings import examine_records
 from forebay.profile.findings.diagnosis import Diagnosis, diagnose_log, restore_diagnosis
 from forebay.profile.findings.evidence import Evidence
-from forebay.profile.findings.examination import examine_records
 from forebay.profile.findings.finding import Finding
 from support.darshan_logs import all_logs, wheel_log, wheel_logs
 from support.labelled_logs import labelled_programs
@@ -95,13 +95,13 @@ def test_a_rule_that_fails_costs_the_history_nothing_but_the_findings(
 
 
 def test_a_log_with_too_many_records_has_no_findings_at_ingest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MOST_EXAMINED", 2000)
+    monkeypatch.setattr(examination, "MOST_EXAMINED", 2000)
     kept = kept_diagnosis(store, wheel_log("sample-badost.darshan"))
     assert kept is not None and kept.remark is not None and "more than 2,000 records" in kept.remark
 
 
 def test_a_run_of_many_logs_has_the_findings_of_the_process_that_moved_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(examination, "LEAST_SECONDS", 0.0)
     names = ("pq_app_write_id71296", "pq_app_write_id71303", "pq_app_write_id71310")
     logs = [path for name in names for path in wheel_logs() if path.name.startswith(name)]
     parts = [(s.row, s.files) for s in (read_log(path, examine_records) for path in logs)]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from forebay.history.darshan import ingest_worker, summary
+from forebay.history.darshan import examination, ingest_worker, summary
 from forebay.history.darshan.ingest_worker import read_many as read_all
 from forebay.history.scanned_log import ScannedLog
 
@@ -26,7 +26,7 @@ def read_for_ever(paths: Sequence[str]) -> list[ScannedLog]:
     """All but one, with which the library is never done."""
     read = summary.read_log
 
-    def read_log(path: Path, examine: summary.Examine | None = None) -> summary.Summary:
+    def read_log(path: Path, examine: examination.Examine | None = None) -> summary.Summary:
         while path.name == ENDLESS:
             pass
         return read(path, examine)

@@ -89,7 +89,7 @@ def _has_logs(path: Path) -> bool:
 
 def _read_logs(store: Store, paths: list[Path], workers: Crew) -> Report:
     from forebay.history.darshan.ingest import ingest
-    from forebay.profile.findings.examination import examine_records
+    from forebay.profile.findings import examine_records
 
     with _interruption() as is_interrupted, progress("logs", math.inf) as bar:
 

@@ -16,7 +16,7 @@ from forebay.history.store.running_jobs import jobs_by_target
 from forebay.history.store.runs import add_runs
 from forebay.history.store.schema import logs, metadata
 from forebay.history.store.totals import filesystem_sums, layout_sums
-from forebay.profile.findings.examination import examine_records
+from forebay.profile.findings import examine_records
 from support.darshan_logs import wheel_log
 from support.made_up_runs import MIB, a_run
 from support.old_histories import make_version_2

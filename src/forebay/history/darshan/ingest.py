@@ -28,7 +28,7 @@ from forebay.model.errors import UserError, name_errors, why
 from forebay.work import Died, Workers, run_pieces
 
 if TYPE_CHECKING:
-    from forebay.history.darshan.summary import Examine
+    from forebay.history.darshan.examination import Examine
 
 CHUNK = 50
 """Logs that a worker reads at a time."""

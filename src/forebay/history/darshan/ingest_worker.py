@@ -17,7 +17,7 @@ from forebay.history.scanned_log import ScannedLog, Status, failed_log, pack_sum
 from forebay.model.errors import BadInput, why
 
 if TYPE_CHECKING:
-    from forebay.history.darshan.summary import Examine
+    from forebay.history.darshan.examination import Examine
 
 PRELOADED = ["forebay.history.darshan.summary"]
 _WORST_FIRST: tuple[Status, ...] = ("empty", "partial", "incomplete", "undiagnosed", "")

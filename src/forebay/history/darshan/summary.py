@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from forebay.history.darshan import examination
 from forebay.history.darshan.activity import active_ranks
 from forebay.history.darshan.file_records import FileRecords, Tables
 from forebay.history.darshan.file_systems import NONE, FileSystems, mounts_of
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
-from forebay.history.darshan.log_format import FileLayout, Module, UnreadableLog, UnreadableSection
+from forebay.history.darshan.log_format import Module, UnreadableLog, UnreadableSection
 from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_chunk, find_impossible
 from forebay.history.darshan.request_statistics import RequestStatistics
@@ -34,12 +34,6 @@ SUMMED = ("MPI-IO", "POSIX", "STDIO", "DFS", "DAOS")
 UNKNOWN = "unknown"
 MOST_FILES = 100_000
 """The most files of a single process that are compared with those of the job's other processes."""
-MOST_EXAMINED = 500_000
-"""The most records of a module for which findings are stored: their tables take 170 bytes for each."""
-LEAST_SECONDS = 1.0
-"""Runs with less I/O (of all processes together) are not worth the time that examining them takes."""
-Examine = Callable[[FileRecords], Row]
-"""Finds what is wrong with a run's I/O; returns a row of `run_diagnoses` with its `findings`."""
 _EMPTY = "is empty: it recorded no I/O"
 _PARTIAL = "is partial: Darshan ran out of memory and left records out"
 _NAME = re.compile(r"_id(?P<job>\d+)(?:-(?P<pid>\d+))?_\d+-\d+-\d+-\d+")
@@ -56,7 +50,7 @@ class Summary:
     remarks: list[tuple[Status, str]] = field(default_factory=list)
 
 
-def read_log(path: Path, examine: Examine | None = None) -> Summary:
+def read_log(path: Path, examine: examination.Examine | None = None) -> Summary:
     """Read one log, without its unreadable sections; `examine` adds the findings.
 
     Raises `UnreadableLog` if the section with the main records is unreadable (POSIX, or the module in its place).
@@ -66,7 +60,7 @@ def read_log(path: Path, examine: Examine | None = None) -> Summary:
         remarks = _check_modules(modules, unknown)
         records = FileRecords(path=path, job=job, modules=modules)
         records.mounts = mounts_of(log.sections.job()[1])
-        tables = Tables(records, MOST_EXAMINED if examine else 0)
+        tables = Tables(records, examination.MOST_EXAMINED if examine else 0)
         # Without a batch system, Darshan uses the process id as the job id, so no other log belongs to the job.
         is_alone = _split_name(path)[2] == str(job.job_id)
         of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
@@ -106,7 +100,7 @@ def read_log(path: Path, examine: Examine | None = None) -> Summary:
         if examine:
             records.usage, records.read_names = layouts, log.sections.names
             records.unreadable = [reason for _, reason in remarks if reason not in (_EMPTY, _PARTIAL)]
-            row["diagnosis"] = _examine(records, tables, examine, row, remarks)
+            row["diagnosis"] = examination.examine_log(records, tables, examine, row, remarks)
     return Summary(row, of_many, watch.files, remarks)
 
 
@@ -127,31 +121,6 @@ def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple
     return remarks + [("incomplete", what.format(number)) for number in unknown]
 
 
-def _examine(
-    records: FileRecords, tables: Tables, examine: Examine, row: Row, remarks: list[tuple[Status, str]]
-) -> Row:
-    """The findings of the log. A rule that fails must not cost the history the run."""
-    if row["read_time"] + row["write_time"] + row["meta_time"] < LEAST_SECONDS:
-        return {"remark": f"its I/O took less than {LEAST_SECONDS:g} s of all processes together"}
-    if not tables.are_whole or len(records.layouts) > MOST_EXAMINED:
-        return {"remark": f"it has more than {MOST_EXAMINED:,} records, which only `forebay diagnose` examines"}
-    tables.finish()
-    try:
-        return examine(records)
-    except Exception as error:
-        reason = " ".join(f"cannot be diagnosed: {type(error).__name__} {error}".split())
-        remarks.append(("undiagnosed", reason))
-        return {"remark": f"it {reason}"}
-
-
-def _keep_layouts(layouts: Iterator[FileLayout], records: FileRecords) -> Iterator[FileLayout]:
-    """Pass layouts through, and keep them for the findings."""
-    for layout in layouts:
-        if len(records.layouts) <= MOST_EXAMINED:
-            records.layouts.append(layout)
-        yield layout
-
-
 def _read_layouts(
     log: Log, modules: dict[str, Module], remarks: list[tuple[Status, str]], records: FileRecords | None
 ) -> OstUsage:
@@ -164,7 +133,7 @@ def _read_layouts(
         remarks.append(("incomplete", error.reason))
     layouts = log.sections.layouts(modules["LUSTRE"])
     try:
-        return OstUsage(_keep_layouts(layouts, records) if records else layouts, systems)
+        return OstUsage(examination.keep_layouts(layouts, records) if records else layouts, systems)
     except UnreadableSection as error:
         remarks.append(("incomplete", error.reason))
         return OstUsage(())

@@ -16,7 +16,7 @@ from forebay.history.store import Store
 from forebay.history.store.running_jobs import forget_job, last_decision_time
 from forebay.model.errors import UserError
 from forebay.model.grant import SHARED_FOLDER
-from forebay.profile.findings.examination import examine_records
+from forebay.profile.findings import examine_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
