@@ -5,7 +5,7 @@ import pytest
 
 from forebay.model.errors import BadInput
 from forebay.model.kernels import kernel
-from forebay.simulate.requests.events import MEMORY
+from forebay.simulate.requests.engine import MEMORY
 from forebay.simulate.requests.run import Forwarding, simulate_requests
 from forebay.simulate.requests.servers import ServerModel, contended_servers, disk, flash
 from forebay.simulate.requests.workload import Workload

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.simulate import tournament
-from forebay.simulate.requests.events import NEVER, append, earliest, first, foremost, new_rings, remove
+from forebay.simulate.requests.engine import NEVER, append, earliest, first, foremost, new_rings, remove
 
 STEPS = st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=60)
 AT = 1  # which of the rings

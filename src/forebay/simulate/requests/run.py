@@ -19,8 +19,8 @@ from forebay.model.observation import Observation
 from forebay.model.process_mapping import BLOCK, check_mapping, node_of
 from forebay.model.random_numbers import seed_state
 from forebay.profile.request_watch import TALLY, make_observation, new_watch
-from forebay.simulate.requests import events
-from forebay.simulate.requests.events import NEVER, QUANTILES, State
+from forebay.simulate.requests import engine
+from forebay.simulate.requests.engine import NEVER, QUANTILES, State
 from forebay.simulate.requests.servers import ServerModel, built_in, contended_servers
 from forebay.simulate.requests.workload import Experiment, Workload
 
@@ -105,7 +105,7 @@ class Simulation:
         rng = np.random.default_rng([seed % 2**32, 0])
         starts = np.concatenate([workload.starts(rng) for workload in workloads])
         for process in np.argsort(starts, kind="stable"):
-            events.start(self._state, starts[process], process)
+            engine.start(self._state, starts[process], process)
 
     @property
     def is_over(self) -> bool:
@@ -121,13 +121,13 @@ class Simulation:
         with warnings.catch_warnings():
             # Numba warns that it cannot cache a model of the user.
             warnings.simplefilter("ignore")
-            events.advance(self._choose, self._time, self._state, until)
+            engine.advance(self._choose, self._time, self._state, until)
         self.now = int(self._layer["now"]) if self.is_over else until
 
     def end_period(self, now: int) -> None:
         """End a period at a time in nanoseconds, even after the end of the run; a second call does nothing."""
-        if self._state.when[events.FROM_PERIODS] <= now:
-            events.end_period(self._state, now)
+        if self._state.when[engine.FROM_PERIODS] <= now:
+            engine.end_period(self._state, now)
 
     def set_window(self, window: int) -> None:
         """Set the window of all I/O nodes, in nanoseconds."""
@@ -144,7 +144,7 @@ class Simulation:
         """Return the outcome; call it after the end."""
         layer, processes = self._layer, self.processes
         ended = int(layer["rows"])
-        events.end_period(self._state, int(layer["now"]))
+        engine.end_period(self._state, int(layer["now"]))
         return Outcome(
             seconds=int(layer["end"]) / NANO,
             bytes=int((processes["requests"] * processes["size"]).sum()),
@@ -173,18 +173,18 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
     processes = _processes(layer, workloads)
     each, files = int(np.bincount(processes["node"]).max()), int(processes["file"].max()) + 1
     slots = each * ((int(processes["size"].max()) - 2) // layer.stripe + 2)
-    record, lanes = np.zeros(1, dtype=events.LAYER), np.zeros((servers, model.lanes), dtype=events.LANE)
+    record, lanes = np.zeros(1, dtype=engine.LAYER), np.zeros((servers, model.lanes), dtype=engine.LANE)
     record["nodes"], record["servers"], record["lanes"], record["slots"] = nodes, servers, model.lanes, slots
     record["stripe"], record["period"], record["left"] = layer.stripe, period, processes["requests"].sum()
     for name in ("to_client", "to_server", "reading", "writing"):
         record[name] = round(getattr(layer, name) * NANO)
     record["thinks"] = processes["think"].any()
     lanes["until"] = NEVER
-    when = np.full(events.FROM_SERVERS + servers, NEVER)
-    when[events.FROM_PERIODS] = period
-    process_rings, process_cells = events.new_rings(2 + nodes, len(processes) * (2 if record["thinks"] else 1))
-    process_cells["time"][events.CLIENTS] = NEVER
-    message_rings, message_cells = events.new_rings(2 + servers, nodes * min(slots, layer.in_flight or IN_FLIGHT))
+    when = np.full(engine.FROM_SERVERS + servers, NEVER)
+    when[engine.FROM_PERIODS] = period
+    process_rings, process_cells = engine.new_rings(2 + nodes, len(processes) * (2 if record["thinks"] else 1))
+    process_cells["time"][engine.CLIENTS] = NEVER
+    message_rings, message_cells = engine.new_rings(2 + servers, nodes * min(slots, layer.in_flight or IN_FLIGHT))
     queues = [
         new_queue(
             layer.scheduler,
@@ -205,9 +205,9 @@ def _new_state(layer: Forwarding, workloads: Sequence[Workload], seed: int, peri
         enters=np.full(nodes, NEVER),
         wakes=np.full(nodes, NEVER),
         processes=processes,
-        parts=np.zeros(nodes * slots, dtype=events.PART),
+        parts=np.zeros(nodes * slots, dtype=engine.PART),
         lanes=lanes,
-        memories=np.full((servers, events.MEMORY), -1),
+        memories=np.full((servers, engine.MEMORY), -1),
         present=np.zeros((servers, nodes + 1), dtype=np.int64),
         process_rings=process_rings,
         process_cells=process_cells,

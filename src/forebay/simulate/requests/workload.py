@@ -13,7 +13,7 @@ from forebay.model.layout import KIB
 from forebay.model.process_mapping import BLOCK
 from forebay.model.situation import OPERATIONS, PATTERNS
 from forebay.model.units import plural
-from forebay.simulate.requests.events import PROCESS
+from forebay.simulate.requests.engine import PROCESS
 
 PAPER_TOTAL = 4 << 30
 PAPER_NODES, PAPER_PROCESSES, PAPER_REQUESTS = (1, 2, 4, 8), (128, 256, 512), (32 * KIB, 256 * KIB)
