@@ -1,12 +1,19 @@
 """Memory for messages: a pool of buffers in size classes."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 
 SMALL = 4096
 """Buffers up to this size have no limit, since each connection holds at most one."""
 _SLACK = 4096
 """The room for a header in a buffer, beyond a power of two."""
+
+
+class _Memory(bytearray):
+    """The memory of one buffer; it is free when each of its `users` has returned it."""
+
+    __slots__ = ("users",)
+    users: int
 
 
 class Buffers:
@@ -20,22 +27,20 @@ class Buffers:
         self.limit = limit
         self.out = 0
         self._kept = kept
-        self._idle = 0
-        self._free: dict[int, list[memoryview]] = {}
-        self._lent: dict[int, int] = {}  # size by the identity of the memory
-        self._shared: dict[int, int] = {}  # how often that memory must be returned before it is free
+        self._bytes = 0  # of all buffers, in use or free
+        self._free: defaultdict[int, list[memoryview]] = defaultdict(list)
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, length: int) -> memoryview:
         """Lend a buffer of at least `length` bytes; it may hold old content."""
         size = (1 << (length - _SLACK - 1).bit_length()) + _SLACK if length > SMALL else SMALL
-        free = self._free.get(size)
+        free = self._free[size]
         if free:
             buffer = free.pop()
-            self._idle -= size
         else:
-            buffer = memoryview(bytearray(size))
-        self._lent[id(buffer.obj)] = size
+            buffer = memoryview(_Memory(size))
+            self._bytes += size
+        buffer.obj.users = 1  # type: ignore[attr-defined]
         self.out += size
         return buffer
 
@@ -47,37 +52,31 @@ class Buffers:
 
     def share(self, buffer: memoryview) -> None:
         """Lend a buffer once more, given any view of it: it is free when all who have it have returned it."""
-        key = id(buffer.obj)
-        self._shared[key] = self._shared.get(key, 1) + 1
+        buffer.obj.users += 1  # type: ignore[attr-defined]
 
     def give(self, buffer: memoryview) -> None:
         """Return a buffer, given any view of it; the caller may not use any view of it afterwards."""
-        key = id(buffer.obj)
-        if self._shared and key in self._shared:
-            self._unshare(key)
-            return
-        size = self._lent.pop(key, 0)
-        if not size:
+        memory = buffer.obj
+        if not isinstance(memory, _Memory) or not memory.users:
             raise RuntimeError("a buffer was returned twice or does not belong to this pool")
+        memory.users -= 1
+        if memory.users:
+            return
+        size = len(memory)
         self.out -= size
-        if self._idle + size <= self._kept:
-            self._idle += size
-            free = self._free.get(size)
-            whole = buffer if len(buffer) == size else memoryview(buffer.obj)
-            if free is None:
-                self._free[size] = [whole]
-            else:
-                free.append(whole)
-        for _ in range(len(self._waiting)):
-            if self.out >= self.limit:
-                return
-            self._waiting.popleft()()
-
-    def _unshare(self, key: int) -> None:
-        self._shared[key] -= 1
-        if self._shared[key] == 1:
-            del self._shared[key]
+        if self._bytes - self.out <= self._kept:
+            self._free[size].append(buffer if len(buffer) == size else memoryview(memory))
+        else:
+            self._bytes -= size
+        if self._waiting:
+            self._wake()
 
     def wait(self, ready: Callable[[], None]) -> None:
         """Call `ready` once, when memory is free again; it should then `ask` again."""
         self._waiting.append(ready)
+
+    def _wake(self) -> None:
+        for _ in range(len(self._waiting)):
+            if self.out >= self.limit:
+                return
+            self._waiting.popleft()()
