@@ -31,6 +31,8 @@ from forebay.model.errors import ForebayError
 MAGIC = b"FB"
 VERSION = 4
 HEADER = struct.Struct("<2sBBHHIIIQQQQ")
+_HEADER_SIZE = HEADER.size
+_unpack_header = struct.Struct("<IHHIIIQQQQ").unpack_from  # with magic, version and kind as one number
 OBJECT_STATUS = struct.Struct("<QQQ")
 """After a write: an object's size, the time of its last change in ns since 1970, and its bytes on disk."""
 LONGEST = 16 << 20
@@ -111,6 +113,8 @@ class Kind(IntEnum):
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)
+_KINDS_BY_WORD = {struct.unpack("<I", struct.pack("<2sBB", MAGIC, VERSION, kind))[0]: int(kind) for kind in Kind}
+"""By the first four bytes of a valid header."""
 
 
 class Flag:
@@ -119,6 +123,9 @@ class Flag:
     REPLY = 1
     CHECKED = 2
     SESSIONS = 4
+
+
+_CHECKED = Flag.CHECKED
 
 
 def pack_sessions(sessions: Collection[int]) -> bytes:
@@ -247,9 +254,10 @@ class Receiver:
         self._start = 0  # of the message that is arriving
         self.filled = 0
         """Bytes in the buffer; 0 if all messages that have arrived were returned."""
-        self._wanted = HEADER.size  # bytes of this message that are known to come
+        self._wanted = _HEADER_SIZE  # bytes of this message that are known to come
         self._guess = self._last = SMALL
-        self._together = 0  # the most bytes of whole messages to make room for
+        self._arrived = 0  # bytes that were there of messages not returned when the last ones came
+        self._settled = (0, 0)  # the length of a message, and what had arrived, that do not change the guess
 
     @property
     def partial_bytes(self) -> int:
@@ -260,7 +268,9 @@ class Receiver:
         """Room for the next bytes, never empty; None while no memory is free."""
         buffer = self._buffer
         if buffer is None:
-            buffer = self._buffer = self._buffers.ask(self._guess) or self._buffers.take(SMALL)
+            guess = self._guess
+            buffer = self._buffer = self._buffers.ask(guess) or self._buffers.take(SMALL)
+            return buffer[:guess]
         if self._start + self._wanted > len(buffer):
             moved = self._make_room(buffer)
             if moved is None:
@@ -271,49 +281,54 @@ class Receiver:
     def advance(self, count: int) -> None:
         """Take over `count` bytes that were read into the room."""
         self.filled += count
-        self._together = min(2 * (self.filled - self._start), _MOST_TOGETHER)
+        self._arrived = self.filled - self._start
 
     def next(self) -> Message | None:
         """Return the next message, or None if none is complete."""
-        buffer, start = self._buffer, self._start
-        have = self.filled - start
-        if buffer is None or have < HEADER.size:
-            self._wanted = HEADER.size
+        buffer, start, filled = self._buffer, self._start, self.filled
+        if buffer is None or filled - start < _HEADER_SIZE:
+            self._wanted = _HEADER_SIZE
             return None
-        fields = HEADER.unpack_from(buffer, start)
-        magic, version, kind, flags, status, length, size, crc, tag, file, offset, session = fields
-        if magic != MAGIC or version != VERSION or kind not in _KINDS or length > self.longest or offset > LAST_OFFSET:
-            raise self._violation(fields)
-        end = HEADER.size + length
-        if have < end:
-            self._wanted = end
+        word, flags, status, length, size, crc, tag, file, offset, session = _unpack_header(buffer, start)
+        kind = _KINDS_BY_WORD.get(word)
+        if kind is None or length > self.longest or offset > LAST_OFFSET:
+            raise self._violation(HEADER.unpack_from(buffer, start))
+        total = _HEADER_SIZE + length
+        end = start + total
+        if filled < end:
+            self._wanted = total
             return None
-        self._wanted = HEADER.size
-        together = self._together
-        latest = max(end if together < end else together - together % end, SMALL)
-        self._guess, self._last = max(latest, self._last), latest
-        message = Message(kind, flags, status, size, tag, file, offset, session)
-        end = start + HEADER.size + length
-        if length or crc:
-            payload = buffer[start + HEADER.size : end]
-            if flags & Flag.CHECKED and zlib.crc32(payload) != crc:
-                raise BadMessage("wrong checksum of a payload")
-            if length <= _INLINE:
-                message.payload = bytes(payload)
-            else:
-                message.payload, message.buffer, message.buffers = payload, buffer, self._buffers
-        if end < self.filled:
-            self._start = end
-            if message.buffer is not None:
-                self._buffers.share(buffer)
-                self._shared = True
-        elif message.buffer is not None:  # the message takes over the buffer
-            self._buffer, self._shared, self._start, self.filled = None, False, 0, 0
+        self._wanted = _HEADER_SIZE
+        if flags & _CHECKED and zlib.crc32(buffer[start + _HEADER_SIZE : end]) != crc:
+            raise BadMessage("wrong checksum of a payload")
+        if (total, self._arrived) != self._settled:
+            self._guess_room(total)
+        if length > _INLINE:
+            payload = buffer[start + _HEADER_SIZE : end]
+            message = Message(kind, flags, status, size, tag, file, offset, session, payload, buffer, self._buffers)
+            if end == filled:  # the message takes over the buffer
+                self._buffer, self._shared, self._start, self.filled = None, False, 0, 0
+                return message
+            self._buffers.share(buffer)
+            self._shared = True
         else:
-            if len(buffer) > SMALL or self._shared:  # an idle connection must not hold a large buffer
-                self.close()
-            self._start = self.filled = 0
+            message = Message(kind, flags, status, size, tag, file, offset, session)
+            if length:
+                message.payload = bytes(buffer[start + _HEADER_SIZE : end])
+            if end == filled:
+                if len(buffer) > SMALL or self._shared:  # an idle connection must not hold a large buffer
+                    self.close()
+                self._start = self.filled = 0
+                return message
+        self._start = end
         return message
+
+    def _guess_room(self, total: int) -> None:
+        """Guess how much room the next messages need, after one of `total` bytes."""
+        together = min(2 * self._arrived, _MOST_TOGETHER)
+        latest = max(total if together < total else together - together % total, SMALL)
+        self._settled = (total, self._arrived) if latest == self._last else (0, 0)
+        self._guess, self._last = max(latest, self._last), latest
 
     def close(self) -> None:
         """Return the buffer."""
