@@ -11,7 +11,7 @@ from forebay.act.forward.net.auth import Peer
 from forebay.act.forward.net.council_payloads import SIZE_BINS, JobPart, JobReport
 from forebay.act.forward.net.wire import BadMessage, pack, unpack_as
 from forebay.act.forward.node.connected_jobs import Jobs, identify_process, job_number
-from forebay.act.forward.node.job_accounting import JobProcess
+from forebay.act.forward.node.job_accounting import JobProcess, begin_request, end_request
 from forebay.act.forward.node.job_history import store_parts
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs, read_run
@@ -33,13 +33,21 @@ def client(**facts: Any) -> JobProcess:
     return Jobs("node").enter(peer(**facts), 0)
 
 
+def begin(process: JobProcess, now: int, file: int, offset: int, size: int, write: int) -> None:
+    begin_request(process.uses, process.times, now, process.rows[file], offset, size, write)
+
+
+def end(process: JobProcess, now: int, began: int, write: int) -> None:
+    end_request(process.times, now, began, write)
+
+
 def part_of(requests: list[tuple[int, int, int, int]]) -> JobPart:
     made = client(job="1")
     for file in range(3):
         made.add_file(file, 100 + file, LAYOUT)
     for file, offset, size, write in requests:
-        made.begin_request(SECOND, file, offset, size, write)
-        made.end_request(3 * SECOND, SECOND, write)
+        begin(made, SECOND, file, offset, size, write)
+        end(made, 3 * SECOND, SECOND, write)
     part = made.summary()
     assert part is not None
     return part
@@ -72,12 +80,12 @@ def test_counts_are_those_of_a_plain_count(requests: list[tuple[int, int, int, i
 def test_the_time_of_requests_that_overlap_counts_once() -> None:
     made = client()
     made.add_file(0, 1, LAYOUT)
-    made.begin_request(0, 0, 0, 10, 1)
-    made.begin_request(1 * SECOND, 0, 10, 10, 1)
-    made.end_request(2 * SECOND, 0, 1)
-    made.end_request(4 * SECOND, 1 * SECOND, 1)
-    made.begin_request(9 * SECOND, 0, 10, 10, 0)
-    made.end_request(10 * SECOND, 9 * SECOND, 0)
+    begin(made, 0, 0, 0, 10, 1)
+    begin(made, 1 * SECOND, 0, 10, 10, 1)
+    end(made, 2 * SECOND, 0, 1)
+    end(made, 4 * SECOND, 1 * SECOND, 1)
+    begin(made, 9 * SECOND, 0, 10, 10, 0)
+    end(made, 10 * SECOND, 9 * SECOND, 0)
     part = made.summary()
     assert part is not None
     assert (part.busy, part.write_time, part.read_time) == (5.0, 5.0, 1.0)
@@ -95,8 +103,8 @@ def test_a_jobs_parts_come_when_its_last_connection_goes() -> None:
     assert first is again
     for made in (first, other):
         made.add_file(0, 1, LAYOUT)
-        made.begin_request(0, 0, 0, 10, 1)
-        made.end_request(1, 0, 1)
+        begin(made, 0, 0, 0, 10, 1)
+        end(made, 1, 0, 1)
     assert jobs.leave(first) == []
     assert jobs.leave(other) == []
     parts = jobs.leave(again)
@@ -131,8 +139,8 @@ def made_part(token: str, process: str, moved: int, *, job: int = 7, files: tupl
     made = client(job=str(job), processes=4)
     for number, file in enumerate(files):
         made.add_file(number, file, LAYOUT)
-        made.begin_request(0, number, 0, moved, 1)
-        made.end_request(SECOND, 0, 1)
+        begin(made, 0, number, 0, moved, 1)
+        end(made, SECOND, 0, 1)
     part = made.summary()
     assert part is not None
     part.token, part.process = token, process

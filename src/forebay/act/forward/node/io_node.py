@@ -22,11 +22,12 @@ from forebay.act.forward.node.backend import Backend, NodeFile
 from forebay.act.forward.node.connected_jobs import Jobs
 from forebay.act.forward.node.dispatch import Dispatch
 from forebay.act.forward.node.end_watch import EndWatch
+from forebay.act.forward.node.request_accounting import count_answer, count_arrival
 from forebay.act.forward.node.session import Session
 from forebay.decide.order.queue import arrive, complete, depth, drop, follower, new_queue, take
 from forebay.model.layout import Layout
 from forebay.model.observation import Observation
-from forebay.profile.request_watch import end_period, finish, forget, new_watch, observe
+from forebay.profile.request_watch import end_period, forget, new_watch
 
 _TICK = 0.25
 _MOST_HOLDERS = 4096
@@ -223,11 +224,9 @@ def compile_kernels() -> None:
     complete(queue, slot)
     depth(queue, 0)
     watch = new_watch(2, 1)
-    observe(watch, 1, 0, 0, 1, 1)
-    finish(watch, 1)
-    forget(watch, 0)
-    end_period(watch, 2)
     process = Jobs("compile").enter(Peer(role="client"), 1)
     process.add_file(0, 1, Layout(count=1))
-    process.begin_request(1, 0, 0, 1, 1)
-    process.end_request(2, 1, 1)
+    count_arrival(watch, process.uses, process.times, 1, 0, 0, 0, 1, 1)
+    count_answer(watch, process.times, 2, 1, 1)
+    forget(watch, 0)
+    end_period(watch, 2)

@@ -1,12 +1,10 @@
 """What a process of a job does through an I/O node, counted as its requests pass."""
 
-from typing import Any
-
 import numpy as np
 
 from forebay.act.forward.net.council_payloads import SIZE_BINS, JobPart
 from forebay.act.forward.net.payloads import layout_fields
-from forebay.model.kernels import kernel
+from forebay.model.kernels import Array, hot_kernel
 from forebay.model.layout import Layout
 
 MOST_FILES = 10_000
@@ -22,36 +20,52 @@ _SUMMED = {
 }  # fmt: skip
 
 
-@kernel
-def count_request(uses: Any, row: int, offset: int, size: int, write: int) -> None:
-    """Count a request of `size` bytes at `offset` of the file in this row."""
-    use = uses[row]
-    if use[_READS] + use[_WRITES] > 0:
-        stride = offset - use[_END]
+# The columns of a process's times, in nanoseconds; times of day are since 1970.
+_IN_PROGRESS, _SINCE, _BUSY, _LAST, _READ_TIME, _WRITE_TIME = range(6)
+
+
+@hot_kernel
+def begin_request(uses: Array, times: Array, now: int, row: int, offset: int, size: int, write: int) -> None:
+    """Count a request of `size` bytes at `offset` of the file in this row, which arrives `now`."""
+    if times[_IN_PROGRESS] == 0:
+        times[_SINCE] = now
+    times[_IN_PROGRESS] += 1
+    if uses[row, _READS] + uses[row, _WRITES] > 0:
+        stride = offset - uses[row, _END]
         if stride >= 0:
-            use[_SEQ] += 1
+            uses[row, _SEQ] += 1
         if stride == 0:
-            use[_CONSEC] += 1
-        elif stride == use[_STRIDE]:
-            use[_STRIDED] += 1
-        use[_STRIDE] = stride
-    if use[_ALIGN] > 0 and offset % use[_ALIGN]:
-        use[_UNALIGNED] += 1
-    use[_READS + write] += 1
-    use[_BYTES_READ + write] += size
-    use[_END] = offset + size
-    use[_EXTENT] = max(use[_EXTENT], offset + size)
+            uses[row, _CONSEC] += 1
+        elif stride == uses[row, _STRIDE]:
+            uses[row, _STRIDED] += 1
+        uses[row, _STRIDE] = stride
+    if uses[row, _ALIGN] > 0 and offset % uses[row, _ALIGN]:
+        uses[row, _UNALIGNED] += 1
+    uses[row, _READS + write] += 1
+    uses[row, _BYTES_READ + write] += size
+    uses[row, _END] = offset + size
+    uses[row, _EXTENT] = max(uses[row, _EXTENT], offset + size)
     # The most frequent size, if one makes up more than half.
-    if size == use[_COMMON]:
-        use[_OFTEN] += 1
-    elif use[_OFTEN] == 0:
-        use[_COMMON], use[_OFTEN] = size, 1
+    if size == uses[row, _COMMON]:
+        uses[row, _OFTEN] += 1
+    elif uses[row, _OFTEN] == 0:
+        uses[row, _COMMON], uses[row, _OFTEN] = size, 1
     else:
-        use[_OFTEN] -= 1
+        uses[row, _OFTEN] -= 1
     place = 0
     for edge in _EDGES:
         place += size > edge
-    use[(_WRITE_BINS if write else _READ_BINS) + place] += 1
+    uses[row, (_WRITE_BINS if write else _READ_BINS) + place] += 1
+
+
+@hot_kernel
+def end_request(times: Array, now: int, began: int, write: int) -> None:
+    """Count the answer to a request that arrived at `began`."""
+    times[_IN_PROGRESS] -= 1
+    times[_READ_TIME + write] += now - began
+    times[_LAST] = now
+    if times[_IN_PROGRESS] == 0:
+        times[_BUSY] += now - times[_SINCE]
 
 
 Job = tuple[str, int, int]
@@ -59,21 +73,20 @@ Job = tuple[str, int, int]
 
 
 class JobProcess:
-    """One process of a job; `part` identifies it, and `summary` fills `part`. Times are nanoseconds since 1970.
+    """One process of a job; `part` identifies it, and `summary` fills `part`.
 
-    `flow` is the number of its job in schedulers that share the servers among jobs.
+    `flow` is the number of its job in schedulers that share the servers among jobs. Kernels count its requests in
+    `times` and in `uses`, where `rows` has the row of each file by the file's number at the node.
     """
 
     def __init__(self, part: JobPart, flow: int = 0) -> None:
         self.part, self.flow = part, flow
-        self._uses = np.zeros((8, _WIDTH), dtype=np.int64)
-        self._rows: dict[int, int] = {}  # row by the file's number at the node
+        self.uses: Array = np.zeros((8, _WIDTH), dtype=np.int64)
+        self.times: Array = np.zeros(_WRITE_TIME + 1, dtype=np.int64)
+        self.rows: dict[int, int] = {}
         self._files: list[tuple[int, Layout]] = []
         self._rows_by_file: dict[int, int] = {}
-        self._in_progress = 0
-        self._since = self._busy = self._last = 0
         self.other_time = 0  # nanoseconds in requests other than reads and writes
-        self._times = [0, 0]
 
     @property
     def job(self) -> Job:
@@ -85,36 +98,23 @@ class JobProcess:
         if known is None and len(self._files) < MOST_FILES:
             known = self._rows_by_file[file] = len(self._files)
             self._files.append((file, layout))
-            if known == len(self._uses):
-                self._uses = np.concatenate((self._uses, np.zeros_like(self._uses)))
-            self._uses[known, _ALIGN] = layout.size
-        self._rows[number] = len(self._files) - 1 if known is None else known
-
-    def begin_request(self, now: int, number: int, offset: int, size: int, write: int) -> None:
-        if not self._in_progress:
-            self._since = now
-        self._in_progress += 1
-        count_request(self._uses, self._rows[number], offset, size, write)
-
-    def end_request(self, now: int, began: int, write: int) -> None:
-        """Count the answer to a request that arrived at `began`."""
-        self._in_progress -= 1
-        self._times[write] += now - began
-        self._last = now
-        if not self._in_progress:
-            self._busy += now - self._since
+            if known == len(self.uses):
+                self.uses = np.concatenate((self.uses, np.zeros_like(self.uses)))
+            self.uses[known, _ALIGN] = layout.size
+        self.rows[number] = len(self._files) - 1 if known is None else known
 
     def summary(self) -> JobPart | None:
         """What the process did; None if it did nothing."""
-        part, uses = self.part, self._uses[: len(self._files)]
+        part, uses = self.part, self.uses[: len(self._files)]
         used = uses[:, _READS] + uses[:, _WRITES] > 0
         if not used.any():
             return None
         for name, column in _SUMMED.items():
             setattr(part, name, int(uses[:, column].sum()))
-        part.end = max(self._last / 1e9, part.begin)
-        part.busy, part.meta_time = self._busy / 1e9, self.other_time / 1e9
-        part.read_time, part.write_time = (nanoseconds / 1e9 for nanoseconds in self._times)
+        _, _, busy, last, read_time, write_time = self.times.tolist()
+        part.end = max(last / 1e9, part.begin)
+        part.busy, part.meta_time = busy / 1e9, self.other_time / 1e9
+        part.read_time, part.write_time = read_time / 1e9, write_time / 1e9
         part.common_size = int(uses[int(uses[:, _OFTEN].argmax()), _COMMON])
         part.read_sizes = uses[:, _READ_BINS : _READ_BINS + SIZE_BINS].sum(axis=0).tolist()
         part.write_sizes = uses[:, _WRITE_BINS : _WRITE_BINS + SIZE_BINS].sum(axis=0).tolist()

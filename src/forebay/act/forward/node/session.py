@@ -32,8 +32,8 @@ from forebay.act.forward.node.client_limits import is_over_limit
 from forebay.act.forward.node.dispatch import Request
 from forebay.act.forward.node.identity import identify_client
 from forebay.act.forward.node.job_accounting import JobProcess
+from forebay.act.forward.node.request_accounting import count_answer, count_arrival
 from forebay.model.layout import Layout
-from forebay.profile.request_watch import finish, observe
 
 if TYPE_CHECKING:
     from forebay.act.forward.node.io_node import IoNode
@@ -132,11 +132,10 @@ class Session:
             if self._is_over_limit():
                 self._pause()
             return
-        now = time_ns()
+        now, node, process, number = time_ns(), self._node, self.process, file.number
         request = Request(self, message, file, size, write, self._flow, now)
-        node = self._node
-        observe(self._watch, now, file.number, message.offset, size, write)
-        self.process.begin_request(now, file.number, message.offset, size, write)
+        row = process.rows[number]
+        count_arrival(self._watch, process.uses, process.times, now, number, row, message.offset, size, write)
         self._requests.add(request)
         self._held += size
         node.admitted += size
@@ -233,7 +232,7 @@ class Session:
         self._forget([request])
 
     def _forget(self, requests: list[Request]) -> None:
-        now, node, process = time_ns(), self._node, self.process
+        now, node, watch, times = time_ns(), self._node, self._watch, self.process.times
         for request in requests:
             if not request.write:
                 request.release_parts()
@@ -241,8 +240,7 @@ class Session:
             self._requests.discard(request)
             self._held -= request.size
             node.admitted -= request.size
-            finish(self._watch, now)
-            process.end_request(now, request.began, request.write)
+            count_answer(watch, times, now, request.began, request.write)
         if self.gone and not self._requests:
             node.unfinished.discard(self)
         if node.waits:
