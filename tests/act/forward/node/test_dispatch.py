@@ -61,7 +61,7 @@ class World:
         request = Request(self.owner, Message(Kind.WRITE), File(), length, 1, 0, 0)
         request.pieces = File().pieces(server, length)
         request.left = length
-        self.thread.call(self.dispatch.submit, request)
+        self.thread.call(self.dispatch.submit, request, 0)
         return request
 
     def loses(self, server: int) -> None:

@@ -13,11 +13,12 @@ _pack = HEADER.pack
 def status_answer(request: Request) -> list[Bytes]:
     """The answer to a write."""
     of, status = request.message, request.object
-    length, flags, crc = len(status), _REPLY, 0
-    if length and of.flags & _CHECKED:
-        flags, crc = _REPLY | _CHECKED, checksum((status,))
-    header = _pack(MAGIC, VERSION, _WRITE, flags, 0, length, request.size, crc, of.tag, of.file, 0, of.session)
-    return [header, status] if length else [header]
+    if not status:
+        return [_pack(MAGIC, VERSION, _WRITE, _REPLY, 0, 0, request.size, 0, of.tag, of.file, 0, of.session)]
+    checked = of.flags & _CHECKED
+    crc = checksum((status,)) if checked else 0
+    size, length, flags = request.size, len(status), _REPLY | checked
+    return [_pack(MAGIC, VERSION, _WRITE, flags, 0, length, size, crc, of.tag, of.file, 0, of.session), status]
 
 
 def data_answer(request: Request, parts: list[Bytes], length: int) -> list[Bytes]:

@@ -17,8 +17,10 @@ from forebay.model.layout import Layout
 if TYPE_CHECKING:  # a program without a queue, such as staging, starts faster without what the queue needs
     from forebay.act.forward.node.dispatch import Dispatch, Request
 
-Batch = list[tuple["Request", int, int]]
-"""Pieces that go to a server as one message: the request of each, its index in the request, and its slot."""
+Part = tuple["Request", int, int]
+"""A piece in the queue: its request, its index in the request, and its slot."""
+Batch = list[Part]
+"""Pieces that go to a server as one message."""
 
 
 class NodeFile(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,7 +32,7 @@ from forebay.decide.order.queue_layout import AGGREGATE, NEVER, NONE, WAITING, W
 from forebay.decide.registry import find, given_options
 
 if TYPE_CHECKING:
-    from forebay.act.forward.node.backend import Batch, NodeFile, Servers
+    from forebay.act.forward.node.backend import Batch, NodeFile, Part, Servers
 
 
 class Owner(Protocol):
@@ -45,9 +45,10 @@ class Owner(Protocol):
 class Request:
     """One read or write (`write` is 1) of a client, until its answer is sent.
 
-    `parts` holds the bytes that servers sent for each piece, and `replies` the messages that own these bytes.
-    `known_size` is None at first; a second attempt at a read sets it to the size of the file. `object` is the status of
-    the object after a write, if the client wants it and there is only one.
+    `left` counts the `pieces` without an answer, and `entered` those that have entered the queue. `parts` holds the
+    bytes that servers sent for each piece, and `replies` the messages that own these bytes. `known_size` is None at
+    first; a second attempt at a read sets it to the size of the file. `object` is the status of the object after a
+    write, if the client wants it and there is only one.
     """
 
     __slots__ = (
@@ -63,7 +64,7 @@ class Request:
         self.began, self.status = began, 0
         self.pieces = pieces = file.pieces(message.offset, size)
         self.left = left = len(pieces)
-        self.entered = 0  # pieces that have entered the queue
+        self.entered = 0
         if not write:
             self.parts: list[Bytes | None] = [None] * left
             self.replies: list[Message] = []
@@ -106,8 +107,7 @@ class Dispatch:
         self._fields = memoryview(self.q)  # type: ignore[arg-type]
         self._servers = servers
         slots = sizes.get("slots", 4096)
-        self._requests: list[Request | None] = [None] * slots
-        self._indexes: list[int] = [0] * slots
+        self._parts: list[Any] = [None] * slots  # by slot: its latest part
         self._parked: list[deque[tuple[int, Request, int]]] = [deque() for _ in range(servers.count)]
         self.full: deque[Request] = deque()  # requests that wait for a free slot; meanwhile clients must not send more
         self.windows = WindowHistogram(self._fields)
@@ -117,29 +117,26 @@ class Dispatch:
         self._began, self._changed = monotonic(), dict[str, float]()
         self.open = self.lost_servers = 0
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: Request, now: int) -> None:
         """Queue a request; `pump` sends it in its turn."""
         self.open += 1
         if not request.left:
             self._settle(request, 0)
-        elif self.full or not self._enter(request):
+        elif self.full or not self._enter(request, now):
             self.full.append(request)
 
-    def _enter(self, request: Request) -> bool:
+    def _enter(self, request: Request, now: int) -> bool:
         """Queue the pieces of a request; return False if the queue is full before the last one."""
-        q, now, pieces = self.q, time_ns(), request.pieces
-        number, flow, write = request.file.number, request.flow, request.write
-        requests, indexes, up = self._requests, self._indexes, self._servers.up
+        up, pieces, number = self._servers.up, request.pieces, request.file.number
         for i in range(request.entered, len(pieces)):
-            server, offset, length = pieces[i][:3]
-            if not up[server]:
+            server, offset, length, _, _ = pieces[i]
+            if up[server]:
+                slot = arrive(self.q, now, server, number, request.flow, offset, length, request.write)
+                if slot == NONE:
+                    return False
+                self._parts[slot] = request, i, slot
+            else:
                 self._parked[server].append((now, request, i))
-                request.entered = i + 1
-                continue
-            slot = arrive(q, now, server, number, flow, offset, length, write)
-            if slot == NONE:
-                return False
-            requests[slot], indexes[slot] = request, i
             request.entered = i + 1
         return True
 
@@ -158,19 +155,19 @@ class Dispatch:
 
     def pump(self) -> None:
         """Send everything that may go now, and set the alarm for the next time that something may."""
-        q, fields, requests, take = self.q, self._fields, self._requests, self._take
+        q, fields, take = self.q, self._fields, self._take
         self._scheduled = False
         now = time_ns()
         slot = take(q, now)
         if slot >= 0:
-            indexes, send, aggregates = self._indexes, self._servers.send, fields[AGGREGATE]
+            parts, send, aggregates = self._parts, self._servers.send, fields[AGGREGATE]
             while slot >= 0:
-                request, i = requests[slot], indexes[slot]
-                batch = [(request, i, slot)]
+                request, i, _ = first = parts[slot]
+                batch = [first]
                 follows = slot if aggregates else NONE
                 while follows >= 0 and (follows := follower(q, follows)) >= 0:
-                    batch.append((requests[follows], indexes[follows], follows))
-                send(slot, request.pieces[i][0], batch)  # type: ignore[union-attr,arg-type]
+                    batch.append(parts[follows])
+                send(slot, request.pieces[i][0], batch)
                 slot = take(q, now) if fields[WAITING] else NONE
             self._servers.flush()
         if self._windows:
@@ -193,8 +190,8 @@ class Dispatch:
             if slot >= 0:
                 complete(self.q, slot)
             for request, _, _ in batch:
-                request.left -= 1
-                if not request.left:
+                request.left = left = request.left - 1
+                if not left:
                     self.open -= 1
                     finished.setdefault(request.owner, []).append(request)
         for owner, requests in finished.items():
@@ -218,14 +215,18 @@ class Dispatch:
 
     def _admit_waiting(self) -> None:
         """Queue the requests that waited for a free slot."""
-        while self.full and self._enter(self.full[0]):
+        while self.full and self._enter(self.full[0], time_ns()):
             self.full.popleft()
         self.pump_soon()
+
+    def _queued(self) -> Iterator[Part]:
+        """All parts that wait, and some that don't any more."""
+        return (part for part in self._parts if part is not None)
 
     def withdraw(self, request: Request, status: int, reason: str) -> None:
         """Drop the pieces that were not sent. Servers carry out the others, so the request waits for their answers."""
         request.fail(status, reason)
-        gone = sum(1 for slot, other in enumerate(self._requests) if other is request and drop(self.q, slot))
+        gone = sum(1 for part in self._queued() if part[0] is request and drop(self.q, part[2]))
         if request in self.full:
             self.full.remove(request)
             gone += len(request.pieces) - request.entered
@@ -242,8 +243,8 @@ class Dispatch:
         """Take the pieces for a missing server out of the queue, so that they don't delay those for other servers."""
         self.lost_servers += 1
         now = time_ns()
-        for slot, (request, i) in enumerate(zip(self._requests, self._indexes, strict=True)):
-            if request is not None and request.pieces[i][0] == server and drop(self.q, slot):
+        for request, i, slot in self._queued():
+            if request.pieces[i][0] == server and drop(self.q, slot):
                 self._parked[server].append((now, request, i))
         self._admit_waiting()
 
@@ -257,7 +258,7 @@ class Dispatch:
             if slot == NONE:
                 break
             parked.popleft()
-            self._requests[slot], self._indexes[slot] = request, i
+            self._parts[slot] = request, i, slot
         self.pump_soon()
 
     def drop_overdue(self, seconds: float, absence: Callable[[int], str]) -> None:

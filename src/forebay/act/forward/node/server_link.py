@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import groupby
 from time import monotonic
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from forebay.act.forward.data.folder_records import Detour, Elsewhere
 from forebay.act.forward.net.address import Address
@@ -116,23 +117,26 @@ class ServerLink(PersistentLink):
 
     def put(self, slot: int, batch: Batch) -> None:
         """Prepare a message of contiguous pieces of one object for the next `flush`."""
-        request, i, _ = batch[0]
         if len(batch) > 1:
             self._put_several(slot, batch)
             return
         self._flying[slot] = monotonic(), batch
+        request, i, _ = batch[0]
         _, offset, length, at, cuts = request.pieces[i]
         message, out = request.message, self.out
-        flags, file, session = message.flags & _CHECKED, message.file, message.session
-        if request.write:
-            payload = message.payload
-            data = [payload[begin : begin + part] for begin, part in cuts] if cuts else [payload[at : at + length]]
-            crc = checksum(data) if flags else 0
-            wanted = message.size if len(request.pieces) == 1 else 0
-            out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, wanted, crc, slot, file, offset, session))
-            out += data
-        else:
+        file, flags, session = message.file, message.flags & _CHECKED, message.session
+        if not request.write:
             out.append(_pack(MAGIC, VERSION, _READ, flags, 0, 0, length, 0, slot, file, offset, session))
+        elif length == request.size:  # the only piece
+            payload = message.payload
+            crc = crc32(payload) if flags else 0
+            out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, message.size, crc, slot, file, offset, session))
+            out.append(payload)
+        else:
+            data = [message.payload[begin : begin + part] for begin, part in cuts or ((at, length),)]
+            crc = checksum(data) if flags else 0
+            out.append(_pack(MAGIC, VERSION, _WRITE, flags, 0, length, 0, crc, slot, file, offset, session))
+            out += data
 
     def _put_several(self, slot: int, batch: Batch) -> None:
         """Prepare one message of several pieces; a write names the sessions of all of them."""
@@ -228,39 +232,44 @@ class ServerLink(PersistentLink):
             await asyncio.sleep(_PAUSE)
 
     def _receive(self, _connection: Connection, message: Message) -> None:
-        tag = message.tag
-        if tag >= FIRST_ASK:
-            future = self._asks.get(tag)
-            if message.kind == Kind.RECALL:
-                self.recall(message.detach())
-            elif message.kind == Kind.ARRIVED:
-                self.arrive(message.detach())
-            elif future is None or future.done():
-                message.release()  # the caller has given up
-            else:
-                future.set_result(message)
-            return
+        tag, payload = message.tag, message.payload
         flown = self._flying.pop(tag, None)
         if flown is None:
-            raise BadMessage("received an answer without a request")
+            self._receive_other(message)
+            return
         batch = flown[1]
         request, i, _ = batch[0]
         wanted = request.pieces[i][2]
+        write = request.write
         if (
             len(batch) > 1
             or message.status
-            or len(message.payload) > (OBJECT_STATUS.size if request.write else wanted)
-            or (request.write and message.size != wanted)
+            or len(payload) > (OBJECT_STATUS.size if write else wanted)
+            or (write and message.size != wanted)
         ):
             self._settle(tag, batch, message)
             return
-        if not request.write:
-            request.parts[i] = message.payload
+        if not write:
+            request.parts[i] = payload
             if message.buffer is not None:
                 request.replies.append(message)
-        elif message.payload:
-            request.object = message.payload
+        elif payload:
+            request.object = payload
         self._answered.append((self._freed_slot(tag) if self._groups else tag, batch))
+
+    def _receive_other(self, message: Message) -> None:
+        """Handle the answer to an `ask`, and what the server sends by itself."""
+        if message.tag < FIRST_ASK:
+            raise BadMessage("received an answer without a request")
+        future = self._asks.get(message.tag)
+        if message.kind == Kind.RECALL:
+            self.recall(message.detach())
+        elif message.kind == Kind.ARRIVED:
+            self.arrive(message.detach())
+        elif future is None or future.done():
+            message.release()  # the caller has given up
+        else:
+            future.set_result(message)
 
     def _complete(self) -> None:
         if self._answered:

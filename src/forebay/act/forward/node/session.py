@@ -113,38 +113,40 @@ class Session:
 
     def _start_request(self, message: Message, write: int) -> None:
         file = (self._writable if write else self._readable).get(message.file)
-        size = len(message.payload) if write else message.size
+        offset, size = message.offset, len(message.payload) if write else message.size
+        if file is None or size > LONGEST or offset + size > (file.reach if write else LAST_OFFSET):
+            self._start_unusual_request(message, file, size, write)
+            return
+        now, node, process, number = time_ns(), self._node, self.process, file.number
+        request = Request(self, message, file, size, write, self._flow, now)
+        row = process.rows[number]
+        count_arrival(self._watch, process.uses, process.times, now, number, row, offset, size, write)
+        self._requests.add(request)
+        self._held += size
+        node.admitted += size
+        self._submit(request, now)
+        if node.is_crowded() or is_over_limit(self._held, len(self._requests), len(self._tasks)):
+            self._pause()
+
+    def _start_unusual_request(self, message: Message, file: NodeFile | None, size: int, write: int) -> None:
+        """Refuse a request, or prepare the file for a write that is the first one beyond its first stripe."""
         if file is None:
             if message.file in self._readable or message.file in self._writable:
                 self._send_error(message, errno.EBADF, f"the file is not open to {'write' if write else 'read'}")
             else:
                 self._send_error(message, errno.ESTALE, "the file is not open at this I/O node; open it again")
-            return
-        if size > LONGEST:
+        elif size > LONGEST:
             self._send_error(message, errno.EINVAL, f"a request must not exceed {LONGEST} bytes")
-            return
-        if message.offset + size > LAST_OFFSET:
+        elif message.offset + size > LAST_OFFSET:
             self._send_error(message, errno.EFBIG, "the offset is beyond 2^63")
-            return
-        if write and message.offset + size > file.reach:
+        else:
             self._held += size
             self._begin(self._extend_reach(message, file, size), partial(self._abort, message))
             if self._is_over_limit():
                 self._pause()
-            return
-        now, node, process, number = time_ns(), self._node, self.process, file.number
-        request = Request(self, message, file, size, write, self._flow, now)
-        row = process.rows[number]
-        count_arrival(self._watch, process.uses, process.times, now, number, row, message.offset, size, write)
-        self._requests.add(request)
-        self._held += size
-        node.admitted += size
-        self._submit(request)
-        if self._is_over_limit() or node.is_crowded():
-            self._pause()
 
     async def _extend_reach(self, message: Message, file: NodeFile, size: int) -> None:
-        """Prepare the file for a write that is the first one beyond its first stripe, and begin the write again."""
+        """Let writes reach all of the file, and begin the write again."""
         try:
             await self._node.backend.extend_reach(file)
         except (OSError, BadMessage) as error:
@@ -162,31 +164,30 @@ class Session:
         writes: list[Request] = []
         for request in requests:
             try:
-                answer = self._build_answer(request)
+                if request.status or self.gone:
+                    self._send_failure(request)
+                elif request.write:
+                    out += status_answer(request)
+                    writes.append(request)
+                elif answer := self._build_data_answer(request):
+                    out += answer
+                    reads.append(request)
             except Exception as error:
                 self._abort_request(request, error)
-            else:
-                if answer:
-                    out += answer
-                    (writes if request.write else reads).append(request)
         if out:
             self._connection.send(out, partial(self._forget, reads) if reads else None)
             if writes:
                 self._forget(writes)
 
-    def _build_answer(self, request: Request) -> list[Bytes] | None:
-        """The answer to a request; None if it is sent otherwise, or later."""
-        if request.status or self.gone:
-            self._send_failure(request)
-        elif request.write:
-            return status_answer(request)
-        elif (length := sum(map(len, request.parts))) == request.size:  # type: ignore[arg-type]
+    def _build_data_answer(self, request: Request) -> list[Bytes] | None:
+        """The answer to a read; None if the file's size must be known first."""
+        length = sum(map(len, request.parts))  # type: ignore[arg-type]
+        if length == request.size:
             return data_answer(request, order_parts(request), length)
-        elif request.known_size is not None:
+        if request.known_size is not None:
             parts = fill_holes(request, request.known_size)
             return data_answer(request, parts, sum(map(len, parts)))
-        else:
-            self._begin(self._complete_short_read(request), partial(self._abort_request, request))
+        self._begin(self._complete_short_read(request), partial(self._abort_request, request))
         return None
 
     def _abort_request(self, request: Request, error: Exception) -> None:
@@ -223,7 +224,7 @@ class Session:
         else:
             request.release_parts()
             request.restart(size)
-            self._submit(request)
+            self._submit(request, time_ns())
             self._pump()
 
     def _send_failure(self, request: Request) -> None:
