@@ -386,9 +386,10 @@ def pretend_layer(tmp_path: Path) -> Iterator[PretendLayer]:
 
 def complete_messages(receiver: Receiver, count: int) -> Iterator[Message]:
     """All messages that are complete now that `count` bytes were put into the receiver's room."""
-    receiver.advance(count)
-    while (message := receiver.next()) is not None:
+    message = receiver.receive(count)
+    while message is not None:
         yield message
+        message = receiver.next()
 
 
 def fed(receiver: Receiver, chunks: list[bytes]) -> list[Message]:

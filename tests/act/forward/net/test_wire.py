@@ -102,6 +102,36 @@ def test_a_truncated_message_is_no_message(message: Message, kept: int) -> None:
     assert fed(Receiver(Buffers()), [raw[: kept % len(raw)]]) == []
 
 
+@given(
+    st.integers(3, 6),
+    st.sampled_from((0, 80, 5000, 40_000)),
+    st.tuples(st.integers(0, HEADER.size - 1), st.integers(0, 255)),
+    st.booleans(),
+)
+def test_a_message_alone_and_as_long_as_the_ones_before_is_read_as_any_other(
+    count: int, length: int, change: tuple[int, int], checked: bool
+) -> None:
+    place, value = change
+    flags = Flag.CHECKED if checked else 0
+    raw = bytearray(encoded(Message(Kind.WRITE, flags=flags, tag=7, session=2**64 - 1, payload=bytes(length))))
+    before = bytes(raw)
+    raw[place] = value
+
+    def read(receiver: Receiver) -> object:
+        try:
+            return [plain(message) for message in fed(receiver, [bytes(raw)])]
+        except BadMessage as error:
+            return str(error)
+
+    buffers = Buffers()
+    receiver = Receiver(buffers, longest=100_000)
+    for _ in range(count):
+        (message,) = fed(receiver, [before])
+        message.release()
+        assert buffers.out <= SMALL
+    assert read(receiver) == read(Receiver(Buffers(), longest=100_000))
+
+
 @given(st.integers(0, 2**32 - 1))
 def test_no_more_memory_is_taken_than_the_longest_message_needs(length: int) -> None:
     buffers = Buffers()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from typing import Any
 
 SMALL = 4096
 """Buffers up to this size have no limit, since each connection holds at most one."""
@@ -56,12 +57,14 @@ class Buffers:
 
     def give(self, buffer: memoryview) -> None:
         """Return a buffer, given any view of it; the caller may not use any view of it afterwards."""
-        memory = buffer.obj
-        if not isinstance(memory, _Memory) or not memory.users:
-            raise RuntimeError("a buffer was returned twice or does not belong to this pool")
-        memory.users -= 1
-        if memory.users:
+        memory: Any = buffer.obj
+        users = memory.users - 1 if type(memory) is _Memory else -1
+        if users:
+            if users < 0:
+                raise RuntimeError("a buffer was returned twice or does not belong to this pool")
+            memory.users = users
             return
+        memory.users = 0
         size = len(memory)
         self.out -= size
         if self._bytes - self.out <= self._kept:

@@ -204,27 +204,40 @@ class Connection:
                 self._loop.remove_reader(self._sock)
 
     def _readable(self) -> None:
-        if self._backlog:  # deliver these messages first: there may be no room for more
-            self._deliver()
-            return
-        room = self._receiver.room()
-        if room is None:
-            self._asleep = True
-            self._watch()
-            self.buffers.wait(self._resume_reading)
-            return
+        """Read what has arrived, and hand over its messages until one of them stops the reading."""
+        receiver, count = self._receiver, 0
+        if not self._backlog:  # else hand over these messages first: there may be no room for more
+            room = receiver.room()
+            if room is None:
+                self._asleep = True
+                self._watch()
+                self.buffers.wait(self._resume_reading)
+                return
+            try:
+                count = self._sock.recv_into(room)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self.close(CloseReason.FAILED, error.strerror or str(error))
+                return
+            if not count:
+                self.close(CloseReason.GONE, "the peer is gone")
+                return
+        self._backlog = False
         try:
-            count = self._sock.recv_into(room)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self.close(CloseReason.FAILED, error.strerror or str(error))
-            return
-        if not count:
-            self.close(CloseReason.GONE, "the peer is gone")
-            return
-        self._receiver.advance(count)
-        self._deliver()
+            message = receiver.receive(count)
+            while message is not None:
+                self._received(self, message)
+                if not receiver.filled:
+                    break
+                if not self._reading:
+                    self._backlog = True
+                    break
+                message = receiver.next()
+        except BadMessage as error:
+            self.close(CloseReason.MALFORMED, str(error))
+        if self.received_all is not None:
+            self.received_all()
 
     def _on_error(self) -> None:
         """Handle an error of the socket: first read the bytes that arrived before it, if possible."""
@@ -234,22 +247,9 @@ class Connection:
             self._readable()
         self.close(CloseReason.GONE, "the peer is gone")
 
-    def _deliver(self) -> None:
-        self._backlog = True
-        try:
-            while self._reading:
-                message = self._receiver.next()
-                if message is None:
-                    self._backlog = False
-                    break
-                self._received(self, message)
-                if not self._receiver.filled:
-                    self._backlog = False
-                    break
-        except BadMessage as error:
-            self.close(CloseReason.MALFORMED, str(error))
-        if self.received_all is not None:
-            self.received_all()
+    def _deliver_backlog(self) -> None:
+        if self._backlog and self._reading:
+            self._readable()
 
     def _resume_reading(self) -> None:
         self._asleep = False
@@ -259,7 +259,7 @@ class Connection:
         """Read again, starting with the messages that have already arrived."""
         self._watch()
         if self._reading:
-            self._loop.call_soon(self._deliver)
+            self._loop.call_soon(self._deliver_backlog)
 
     def _writable(self) -> None:
         while self._out:

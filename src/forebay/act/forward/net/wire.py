@@ -168,10 +168,10 @@ class Message(msgspec.Struct, eq=False):
 
     def release(self) -> None:
         """Return the payload's buffer; a second call does nothing."""
-        if self.buffer is not None and self.buffers is not None:
-            self.payload = b""
-            self.buffers.give(self.buffer)
-            self.buffer = None
+        buffer = self.buffer
+        if buffer is not None and self.buffers is not None:
+            self.payload, self.buffer = b"", None
+            self.buffers.give(buffer)
 
     def detach(self) -> Message:
         """Copy the payload so that it outlives its buffer, and return the buffer."""
@@ -257,7 +257,8 @@ class Receiver:
         self._wanted = _HEADER_SIZE  # bytes of this message that are known to come
         self._guess = self._last = SMALL
         self._arrived = 0  # bytes that were there of messages not returned when the last ones came
-        self._settled = (0, 0)  # the length of a message, and what had arrived, that do not change the guess
+        self._usual = (0, 0)  # a message's length, and what had arrived with it, that do not change the guess
+        self._usual_alone = 0  # the same, if that message arrived alone
 
     @property
     def partial_bytes(self) -> int:
@@ -266,22 +267,42 @@ class Receiver:
 
     def room(self) -> memoryview | None:
         """Room for the next bytes, never empty; None while no memory is free."""
-        buffer = self._buffer
+        buffer, guess = self._buffer, self._guess
         if buffer is None:
-            guess = self._guess
             buffer = self._buffer = self._buffers.ask(guess) or self._buffers.take(SMALL)
+        if not self.filled:
             return buffer[:guess]
         if self._start + self._wanted > len(buffer):
             moved = self._make_room(buffer)
             if moved is None:
                 return None
             buffer = moved
-        return buffer[self.filled : self._start + max(self._wanted, self._guess)]
+        return buffer[self.filled : self._start + max(self._wanted, guess)]
 
     def advance(self, count: int) -> None:
         """Take over `count` bytes that were read into the room."""
         self.filled += count
         self._arrived = self.filled - self._start
+
+    def receive(self, count: int) -> Message | None:
+        """Take over `count` bytes as `advance` does, and return the next message.
+
+        Most often they are one message, alone and as long as the one before. That takes half the time of `next`.
+        """
+        buffer = self._buffer
+        if count == self._usual_alone and buffer is not None and not self.filled:
+            word, flags, status, length, size, _, tag, file, offset, session = _unpack_header(buffer)
+            kind = _KINDS_BY_WORD.get(word)
+            if length == count - _HEADER_SIZE and kind is not None and offset <= LAST_OFFSET and not flags & _CHECKED:
+                message = Message(kind, flags, status, size, tag, file, offset, session)
+                if not length:
+                    return message
+                if length > _INLINE:
+                    message.payload, message.buffer, message.buffers = buffer[_HEADER_SIZE:count], buffer, self._buffers
+                    self._buffer = None
+                    return message
+        self.advance(count)
+        return self.next()
 
     def next(self) -> Message | None:
         """Return the next message, or None if none is complete."""
@@ -301,7 +322,7 @@ class Receiver:
         self._wanted = _HEADER_SIZE
         if flags & _CHECKED and zlib.crc32(buffer[start + _HEADER_SIZE : end]) != crc:
             raise BadMessage("wrong checksum of a payload")
-        if (total, self._arrived) != self._settled:
+        if (total, self._arrived) != self._usual:
             self._guess_room(total)
         if length > _INLINE:
             payload = buffer[start + _HEADER_SIZE : end]
@@ -327,7 +348,8 @@ class Receiver:
         """Guess how much room the next messages need, after one of `total` bytes."""
         together = min(2 * self._arrived, _MOST_TOGETHER)
         latest = max(total if together < total else together - together % total, SMALL)
-        self._settled = (total, self._arrived) if latest == self._last else (0, 0)
+        self._usual = (total, self._arrived) if latest == self._last else (0, 0)
+        self._usual_alone = total if self._usual == (total, total) else 0
         self._guess, self._last = max(latest, self._last), latest
 
     def close(self) -> None:
