@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forebay.act.forward.net.wire import Kind, Message
-from forebay.act.forward.node.backend import Batch
+from forebay.act.forward.node.backend import Batch, Servers
 from forebay.act.forward.node.dispatch import Dispatch, Request
 from forebay.act.forward.striping import Piece
 from forebay.decide.order.queue_layout import AGGREGATE, PATIENCE, QUANTUM, WINDOW
@@ -16,7 +16,7 @@ from support.forward import LoopThread, loop_thread
 LONG_AGO = -1.0
 
 
-class Sent:
+class Sent(Servers):
     """Servers that note who is sent something, and answer nothing."""
 
     def __init__(self, count: int) -> None:
@@ -25,9 +25,6 @@ class Sent:
 
     def send(self, _slot: int, server: int, _batch: Batch) -> None:
         self.servers.append(server)
-
-    def flush(self) -> None:
-        pass
 
 
 class File:

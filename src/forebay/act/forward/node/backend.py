@@ -50,6 +50,11 @@ class Servers(Protocol):
         """Called after the last `send` of a burst."""
         return
 
+    def send_alone(self, slot: int, server: int, batch: Batch) -> None:
+        """Send a message that is the only one of its burst."""
+        self.send(slot, server, batch)
+        self.flush()
+
 
 class Answer(NamedTuple):
     """The answer to a client; `opened` is the layout of the file, if the request opened one.

@@ -110,6 +110,11 @@ class DataServers(Backend):
             link.flush()
         self._dirty.clear()
 
+    def send_alone(self, slot: int, server: int, batch: Batch) -> None:
+        link = self.links[server]
+        link.put(slot, batch)
+        link.flush()
+
     def drop_overdue(self, timeout: float) -> None:
         for link in self.links:
             link.drop_overdue(timeout)

@@ -127,17 +127,16 @@ class Dispatch:
 
     def _enter(self, request: Request, now: int) -> bool:
         """Queue the pieces of a request; return False if the queue is full before the last one."""
-        up, pieces, number = self._servers.up, request.pieces, request.file.number
-        for i in range(request.entered, len(pieces)):
-            server, offset, length, _, _ = pieces[i]
-            if up[server]:
-                slot = arrive(self.q, now, server, number, request.flow, offset, length, request.write)
+        i = request.entered
+        for server, offset, length, _, _ in request.pieces[i:] if i else request.pieces:
+            if self._servers.up[server]:
+                slot = arrive(self.q, now, server, request.file.number, request.flow, offset, length, request.write)
                 if slot == NONE:
                     return False
                 self._parts[slot] = request, i, slot
             else:
                 self._parked[server].append((now, request, i))
-            request.entered = i + 1
+            request.entered = i = i + 1
         return True
 
     def pump_arrival(self) -> None:
@@ -155,26 +154,35 @@ class Dispatch:
 
     def pump(self) -> None:
         """Send everything that may go now, and set the alarm for the next time that something may."""
-        q, fields, take = self.q, self._fields, self._take
+        fields = self._fields
         self._scheduled = False
         now = time_ns()
-        slot = take(q, now)
+        slot = self._take(self.q, now)
         if slot >= 0:
-            parts, send, aggregates = self._parts, self._servers.send, fields[AGGREGATE]
-            while slot >= 0:
-                request, i, _ = first = parts[slot]
-                batch = [first]
-                follows = slot if aggregates else NONE
-                while follows >= 0 and (follows := follower(q, follows)) >= 0:
-                    batch.append(parts[follows])
-                send(slot, request.pieces[i][0], batch)
-                slot = take(q, now) if fields[WAITING] else NONE
-            self._servers.flush()
+            if fields[WAITING] or fields[AGGREGATE]:
+                self._send_several(slot, now)
+            else:
+                request, i, _ = part = self._parts[slot]
+                self._servers.send_alone(slot, request.pieces[i][0], [part])
         if self._windows:
             self.windows.observe(now, self._wake != NEVER)
         if fields[WAKE] != self._wake:
             self._wake = fields[WAKE]
             self._alarm.at(self._wake)
+
+    def _send_several(self, slot: int, now: int) -> None:
+        """Send the message that begins with this slot, and all others that may go now."""
+        q, fields, parts, take, send = self.q, self._fields, self._parts, self._take, self._servers.send
+        aggregates = fields[AGGREGATE]
+        while slot >= 0:
+            request, i, _ = first = parts[slot]
+            batch = [first]
+            follows = slot if aggregates else NONE
+            while follows >= 0 and (follows := follower(q, follows)) >= 0:
+                batch.append(parts[follows])
+            send(slot, request.pieces[i][0], batch)
+            slot = take(q, now) if fields[WAITING] else NONE
+        self._servers.flush()
 
     def _on_alarm(self) -> None:
         self._wake = _RANG
