@@ -227,7 +227,8 @@ class Connection:
         try:
             message = receiver.receive(count)
             while message is not None:
-                self._received(self, message)
+                received = self._received  # not outside the loop, as a message may redirect those that follow it
+                received(self, message)
                 if not receiver.filled:
                     break
                 if not self._reading:
@@ -236,8 +237,9 @@ class Connection:
                 message = receiver.next()
         except BadMessage as error:
             self.close(CloseReason.MALFORMED, str(error))
-        if self.received_all is not None:
-            self.received_all()
+        received_all = self.received_all
+        if received_all is not None:
+            received_all()
 
     def _on_error(self) -> None:
         """Handle an error of the socket: first read the bytes that arrived before it, if possible."""

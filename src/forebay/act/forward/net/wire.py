@@ -294,13 +294,11 @@ class Receiver:
             word, flags, status, length, size, _, tag, file, offset, session = _unpack_header(buffer)
             kind = _KINDS_BY_WORD.get(word)
             if length == count - _HEADER_SIZE and kind is not None and offset <= LAST_OFFSET and not flags & _CHECKED:
-                message = Message(kind, flags, status, size, tag, file, offset, session)
                 if not length:
-                    return message
+                    return Message(kind, flags, status, size, tag, file, offset, session)
                 if length > _INLINE:
-                    message.payload, message.buffer, message.buffers = buffer[_HEADER_SIZE:count], buffer, self._buffers
-                    self._buffer = None
-                    return message
+                    data, pool, self._buffer = buffer[_HEADER_SIZE:count], self._buffers, None
+                    return Message(kind, flags, status, size, tag, file, offset, session, data, buffer, pool)
         self.advance(count)
         return self.next()
 

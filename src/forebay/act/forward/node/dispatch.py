@@ -157,7 +157,8 @@ class Dispatch:
         fields = self._fields
         self._scheduled = False
         now = time_ns()
-        slot = self._take(self.q, now)
+        take = self._take
+        slot = take(self.q, now)
         if slot >= 0:
             if fields[WAITING] or fields[AGGREGATE]:
                 self._send_several(slot, now)

@@ -51,6 +51,7 @@ _PAUSE = 0.05
 _MOST_ASKS = 4096
 _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _CHECKED = Flag.CHECKED
+_STATUS_SIZE = OBJECT_STATUS.size
 _pack = HEADER.pack
 
 
@@ -244,7 +245,7 @@ class ServerLink(PersistentLink):
         if (
             len(batch) > 1
             or message.status
-            or len(payload) > (OBJECT_STATUS.size if write else wanted)
+            or len(payload) > (_STATUS_SIZE if write else wanted)
             or (write and message.size != wanted)
         ):
             self._settle(tag, batch, message)

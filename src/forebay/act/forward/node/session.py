@@ -53,7 +53,7 @@ class Session:
 
     def __init__(self, node: IoNode, connection: Connection, process: JobProcess) -> None:
         self._node, self._connection, self.process = node, connection, process
-        self._submit, self._pump, self._watch = node.dispatch.submit, node.dispatch.pump_arrival, node.watch
+        self._dispatch, self._watch = node.dispatch, node.watch
         self._caller, self._speaks_for_all = identify_client(connection)
         self._watches = False
         self._readable: dict[int, NodeFile] = {}
@@ -71,7 +71,7 @@ class Session:
         self.stalled = 0.0
         self.close = connection.close
         connection.redirect(self._receive, self._lose)
-        connection.received_all = self._pump
+        connection.received_all = self._dispatch.pump_arrival
 
     def is_idle(self) -> bool:
         return not (self._requests or self._tasks or self._connection.queued)
@@ -124,7 +124,7 @@ class Session:
         self._requests.add(request)
         self._held += size
         node.admitted += size
-        self._submit(request, now)
+        self._dispatch.submit(request, now)
         if node.is_crowded() or is_over_limit(self._held, len(self._requests), len(self._tasks)):
             self._pause()
 
@@ -153,7 +153,7 @@ class Session:
             self._send_error(message, getattr(error, "errno", None) or errno.EIO, str(error))
         else:
             self._start_request(message, 1)
-            self._pump()
+            self._dispatch.pump_arrival()
         finally:
             self._held -= size
 
@@ -224,8 +224,8 @@ class Session:
         else:
             request.release_parts()
             request.restart(size)
-            self._submit(request, time_ns())
-            self._pump()
+            self._dispatch.submit(request, time_ns())
+            self._dispatch.pump_arrival()
 
     def _send_failure(self, request: Request) -> None:
         if not self.gone:
@@ -346,7 +346,7 @@ class Session:
         if self._requests:
             self._node.unfinished.add(self)
         for request in tuple(self._requests):
-            self._node.dispatch.withdraw(request, errno.EIO, "the client has disconnected")
+            self._dispatch.withdraw(request, errno.EIO, "the client has disconnected")
         for file in {*self._readable, *self._writable}:
             self._node.backend.keep_for_return(file)
             self._close(file)
