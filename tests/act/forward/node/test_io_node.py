@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from forebay.act.forward.net.auth import Denied
@@ -214,6 +215,72 @@ def test_what_can_not_be_read_is_an_error_with_words(tmp_path: Path, fields: dic
             assert answer.status == status
             assert bytes(answer.payload).decode()
             assert client.write(file, 0, b"still here").status == 0
+
+
+@pytest.mark.parametrize("scheduler", ["fifo", "to-agg", "twins:window=200000"])
+def test_requests_alone_and_together_are_answered_and_counted_equally(tmp_path: Path, scheduler: str) -> None:
+    results = []
+    for number, together in enumerate((1, 7, 1000)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with node_thread(folder) as thread:
+            node = thread.node(thread.serve(3), scheduler=scheduler)
+            with thread.client(node) as client:
+                file = client.open(b"f", [3, STRIPE, 0])
+                client.write(file, 200 * STRIPE, b"end")  # from here on, writes reach all stripes
+                thread.soon(lambda node=node: node.admitted == 0)  # type: ignore[misc]
+                thread.thread.call(node.end_period)
+                writes, reads = random_requests(file, random.Random(5))
+                answers = [*ask_together(client, writes, together), *ask_together(client, reads, together)]
+                thread.soon(lambda node=node: not (node.admitted or node.dispatch.open))  # type: ignore[misc]
+                (session,) = node.sessions
+                observed = replace(thread.thread.call(node.end_period), seconds=0, load=0, busy=0)
+                part = thread.thread.call(session.process.summary)
+                assert part is not None
+                counted = part.reads, part.writes, part.seq, part.consec, part.read_sizes, part.files[0][2:]
+                results.append((answers, observed, counted))
+                assert not (session._held or session._requests)
+        assert node.buffers.out == 0
+    assert results[0] == results[1] == results[2]
+    assert {status for status, _, _ in results[0][0]} == {0, errno.ESTALE, errno.EFBIG, errno.EINVAL}
+
+
+def random_requests(file: int, chance: random.Random) -> tuple[list[Message], list[Message]]:
+    """Writes and reads in and across stripes, of which some fail."""
+    writes, reads = [], []
+    for number in range(60):
+        offset, length = (
+            2 * STRIPE * number + chance.randrange(999),
+            chance.choice((0, 1, 1000, 1000, 5000, 2 * STRIPE - 999)),
+        )
+        if number % 20 == 7:
+            offset, length = (1 << 63) - 5, 10
+        asked = Message(
+            Kind.WRITE, chance.choice((0, 0, Flag.CHECKED)), file=99 if number % 20 == 9 else file, session=7
+        )
+        asked.offset, asked.size = offset, number % 2
+        writes.append(msgspec.structs.replace(asked, payload=bytes([number]) * length))
+        wanted = LONGEST + 1 if number % 20 == 8 else length
+        reads.append(msgspec.structs.replace(asked, kind=Kind.READ, size=wanted))
+    return writes, reads
+
+
+def ask_together(client: Client, requests: list[Message], count: int) -> list[tuple[int, int, bytes]]:
+    """Status, size and bytes of the answers, in the order of the requests, of which so many are sent at once."""
+    found: dict[int, tuple[int, int, bytes]] = {}
+    for tag, request in enumerate(requests):
+        request.tag = tag
+    for first in range(0, len(requests), count):
+        part = requests[first : first + count]
+        raw = b"".join(request.header() + bytes(request.payload) for request in part)
+        sending = Thread(target=client.socket.sendall, args=(raw,))
+        sending.start()
+        for _ in part:
+            answer = client.receive()
+            payload = b"" if requests[answer.tag].kind == Kind.WRITE else bytes(answer.payload)  # else, a time
+            found[answer.tag] = answer.status, answer.size, payload
+        sending.join()
+    return [found[tag] for tag in range(len(requests))]
 
 
 def test_no_such_file_is_the_names_servers_answer(tmp_path: Path) -> None:
