@@ -45,10 +45,10 @@ class Owner(Protocol):
 class Request:
     """One read or write (`write` is 1) of a client, until its answer is sent.
 
-    `left` counts the `pieces` without an answer, and `entered` those that have entered the queue. `parts` holds the
-    bytes that servers sent for each piece, and `replies` the messages that own these bytes. `known_size` is None at
-    first; a second attempt at a read sets it to the size of the file. `object` is the status of the object after a
-    write, if the client wants it and there is only one.
+    `left` counts the `pieces` without an answer. `entered` counts those that have entered the queue while it has no
+    room for the others. `parts` holds the bytes that servers sent for each piece, and `replies` the messages that own
+    these bytes. `known_size` is None at first; a second attempt at a read sets it to the size of the file. `object` is
+    the status of the object after a write, if the client wants it and there is only one.
     """
 
     __slots__ = (
@@ -132,11 +132,12 @@ class Dispatch:
             if self._servers.up[server]:
                 slot = arrive(self.q, now, server, request.file.number, request.flow, offset, length, request.write)
                 if slot == NONE:
+                    request.entered = i
                     return False
                 self._parts[slot] = request, i, slot
             else:
                 self._parked[server].append((now, request, i))
-            request.entered = i = i + 1
+            i += 1
         return True
 
     def pump_arrival(self) -> None:
