@@ -192,14 +192,14 @@ def _made_ready(kind: str, root: Path) -> Iterator[Disk]:
 
 
 @contextmanager
-def small_disk(root: Path, fs: str, size: int) -> Iterator[None]:
+def small_disk(root: Path, fs: str, size: int, *options: str) -> Iterator[None]:
     """A file system of `size` bytes, mounted at `root`."""
     if os.geteuid() != 0 or not shutil.which(f"mkfs.{fs}"):
         pytest.skip(f"needs root and mkfs.{fs}")
     image = root.parent / f"small.{fs}"
     image.touch()
     os.truncate(image, size)
-    sh(f"mkfs.{fs}", "-q", image)
+    sh(f"mkfs.{fs}", "-q", *options, image)
     sh("mount", "-o", "loop", image, root)
     try:
         shutil.rmtree(root / "lost+found", ignore_errors=True)

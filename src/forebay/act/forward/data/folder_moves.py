@@ -14,11 +14,17 @@ and all servers agree on where the folder is.
 """
 
 import errno
-from collections.abc import Callable
 
-from forebay.act.forward.data.folder_records import Detour, Elsewhere, EmptyFolder, ExportRequest, FolderPage
+from forebay.act.forward.data.folder_records import (
+    Detour,
+    Elsewhere,
+    EmptyFolder,
+    ExportRequest,
+    FolderPage,
+    ImportRoom,
+)
 from forebay.act.forward.data.name_attributes import AttributeRequests
-from forebay.act.forward.data.name_database import Node
+from forebay.act.forward.data.name_database import PER_NAME, Node
 from forebay.act.forward.data.name_lookup import folder_of
 from forebay.act.forward.data.permissions import system_error
 from forebay.act.forward.net.wire import Message, unpack_as
@@ -39,6 +45,7 @@ class FolderMoves(AttributeRequests):
             return
         if self._store.has_dropped(node.id):
             raise system_error(errno.ESTALE)
+        self._store.claim(PER_NAME)
         with self._store:
             self._store.add(node)
             for name, value in empty.attributes:
@@ -58,7 +65,9 @@ class FolderMoves(AttributeRequests):
                 raise system_error(errno.ENOTEMPTY)
         self._leases.claim(0, ())  # leases of an earlier run, which are not known here
         if folder.id not in self._leaving:
-            self._write(lambda: self._store.mark_leaving(folder.id))
+            if request.room is not None and self._store.measure_contents(folder.id) > request.room:
+                raise system_error(errno.ENOSPC)
+            self._store.change(lambda: self._store.mark_leaving(folder.id))
             self._leaving.add(folder.id)
         return self._read_page(folder, request.after)
 
@@ -85,20 +94,10 @@ class FolderMoves(AttributeRequests):
     def _attributes_of(self, node: Node) -> list[tuple[int, bytes, bytes]]:
         return [(node.id, *each) for each in self._store.attributes(node.id)]
 
-    def do_prepare(self, _: Message, __: None) -> None:
-        """Raise OSError if this server cannot take over a folder, which then would be nowhere in use."""
-        self._write(self._store.write_something)
-
-    def _write(self, change: Callable[[], None]) -> None:
-        """Make a change in one step, on a full disk with the spare space."""
-        while True:
-            try:
-                with self._store:
-                    change()
-                return
-            except OSError as error:
-                if error.errno != errno.ENOSPC or not self._store.use_spare():
-                    raise
+    def do_prepare(self, _: Message, __: None) -> ImportRoom:
+        """Say how much this server can take over; raises OSError if nothing: then a folder would be nowhere in use."""
+        self._store.change(self._store.write_something)
+        return ImportRoom(bytes=self._store.space.measure_import_room())
 
     def import_page(self, message: Message) -> tuple[str, list[int]]:
         """Take over a page of a folder, and with the last one all of it; return its open files once it is here.
@@ -109,11 +108,10 @@ class FolderMoves(AttributeRequests):
         stub = self._store.read(page.folder)
         if stub is None or stub.away != page.source:
             return "", []  # it is here already, or was
-        self._write(lambda: self._take_page(stub, page))
+        self._store.change(lambda: self._take_page(stub, page))
         self._leases.take_over(page.leases)
         arriving = self._arriving.setdefault(stub.id, set())
         arriving.update(page.open)
-        self._store.keep_spare()
         holder = f"folder {stub.id}"
         self._open_files.replace(holder, [(file, 1) for file in arriving])
         return holder, [] if page.more else sorted(self._arriving.pop(stub.id))
@@ -135,16 +133,13 @@ class FolderMoves(AttributeRequests):
         """Take back a folder that another server has dropped, though this one does not know it (a power failure)."""
         folder = self._store.read(message.file)
         if folder is not None and folder.away > 0:
-            with self._store:
-                self._store.set(folder.id, away=0)
+            self._store.change(lambda: self._store.set(folder.id, away=0))
 
     def do_drop(self, message: Message, _: None) -> None:
         """Drop a folder that server 0 has taken over."""
         folder = message.file
         if folder in self._leaving:
             files = [id_ for _, _, id_ in self._store.list_names(folder, b"", -1)]
-            with self._store:
-                self._store.drop(folder)
+            self._store.change(lambda: self._store.drop(folder))
             self._leaving.discard(folder)
             self._open_files.forget(files)
-            self._store.keep_spare()

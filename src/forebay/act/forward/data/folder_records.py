@@ -43,12 +43,22 @@ class Elsewhere(Exception):
         self.detour = detour
 
 
+class ImportRoom(Payload, kw_only=True):
+    """How much a server can take over."""
+
+    bytes: int
+
+
 class ExportRequest(Payload, kw_only=True):
-    """Takes a folder out of use, and asks for its names after `after`; if `only_empty`, refuses if it has any."""
+    """Takes a folder out of use, and asks for its names after `after`; if `only_empty`, refuses if it has any.
+
+    It also refuses if server 0 has too little `room` for the folder, which then would be nowhere in use.
+    """
 
     folder: int
     after: bytes = b""
     only_empty: bool = False
+    room: int | None = None
 
 
 class PageEnd(Payload, kw_only=True):

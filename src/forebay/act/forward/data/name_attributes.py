@@ -4,7 +4,7 @@ import errno
 import stat
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_database import Node
+from forebay.act.forward.data.name_database import PER_NAME, Node
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.name_tree import NameTree, status_of
 from forebay.act.forward.data.permissions import READ, WRITE, check_access, system_error
@@ -49,8 +49,7 @@ class AttributeRequests(NameTree):
         if atime is not None:
             changed = changed._replace(atime=atime, read_stamp=request.read_stamp)
         values = {name: new for name, new, old in zip(Node._fields, changed, node, strict=True) if new != old}
-        with self._store:
-            self._store.set(node.id, **values or {"ctime": now})
+        self._store.change(lambda: self._store.set(node.id, **values or {"ctime": now}))
         return self._add_size(status_of(changed, leased=self._lease(caller, changed)), changed)
 
     def _check_times(self, caller: Caller, node: Node, request: payloads.AttributesRequest) -> None:
@@ -93,12 +92,17 @@ class AttributeRequests(NameTree):
             if others + len(name) + len(value) > _MOST_ATTRIBUTE_BYTES:
                 raise system_error(errno.ENOSPC)
         self._leases.claim(caller.holder, (node.id,))
-        with self._store:
+        if value is not None:
+            self._store.claim(PER_NAME + 2 * len(value))
+
+        def change() -> None:
             if value is None:
                 self._store.remove_attribute(node.id, name)
             else:
                 self._store.put_attribute(node.id, name, value)
             self._store.set(node.id, ctime=self._clock())
+
+        self._store.change(change)
 
 
 def _check_name(name: bytes) -> None:

@@ -14,11 +14,13 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.net.payloads import ROOT, LayoutFields
 from forebay.model.layout import Layout
 
@@ -45,13 +47,16 @@ _MOVES = (
     "CREATE INDEX IF NOT EXISTS dropped ON moves (dropped)",
 )
 """Folders of another server than 0 that server 0 takes over (`dropped` is 0), or has taken over."""
-_SPARE = "spare"
-_SPARE_BYTES, _SPARE_STEP = 2 << 20, 64 << 10
-"""What a server keeps free on its disk, so that folders can leave it when the disk is full."""
 _CACHE = 64 << 10
 """KiB of the database to keep in memory."""
 _LOG = 8 << 20
-"""Bytes of the write-ahead log from which on it needs a checkpoint."""
+"""Bytes of the write-ahead log from which on it needs a checkpoint; less on a small or full disk."""
+_LOW = 4
+"""How many times shorter the log is on a full disk."""
+_NAME_BYTES = 256
+"""Bytes that a name takes besides its length."""
+PER_NAME = 16 << 10
+"""Bytes that a new name may take at once: pages of the database and the log."""
 _BUSY = 0.1
 """Seconds for which a checkpoint waits for others; requests for names may wait for it."""
 REMOVED = -1
@@ -61,6 +66,8 @@ FRESH = -1
 _MOST_DROPPED = 1 << 16
 _MOST_KEPT = 4096
 """Folders to keep in memory, since all requests for names in a folder read it."""
+
+T = TypeVar("T")
 
 
 class Node(NamedTuple):
@@ -140,11 +147,14 @@ _ATTRIBUTES = "SELECT name, value FROM attributes WHERE id = ?"
 class NameStore:
     """The database in `folder`. A `with` block is one transaction, which an error undoes.
 
+    `space` is that of its disk. New names are claimed from it. All else is done in `change`, which a full disk does not
+    stop.
+
     Errors are OSErrors. One thread at a time may use it, but `checkpoint` may run in any.
     """
 
-    def __init__(self, folder: Path, name: str = DATABASE) -> None:
-        self.path = folder / name
+    def __init__(self, folder: Path, name: str = DATABASE, space: DiskSpace | None = None) -> None:
+        self.path, self.space = folder / name, space or DiskSpace(folder)
         self._folders: dict[int, Node] = {}
         for each in (name, f"{name}-wal", f"{name}-shm"):
             _check_is_ours(folder / each)
@@ -182,6 +192,31 @@ class NameStore:
                 self._run("ROLLBACK")
             if kind is None:
                 raise
+
+    def claim(self, length: int) -> None:
+        """Raise ENOSPC if the disk has no room for so many bytes of new names, even without the log."""
+        if not self.space.has_room(length):
+            if self._log_bytes() > self.space.margin // _LOW:
+                self.empty_log()
+            self.space.claim(length)
+
+    def change(self, work: Callable[[], T]) -> T:
+        """Do work that adds nothing in one transaction; on a full disk with the space of the log and the spare.
+
+        The work may be done several times, after it has been undone.
+        """
+        try:
+            return self._change(work)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        while not self.empty_log() and self.space.release():
+            pass
+        return self.space.free(partial(self._change, work))
+
+    def _change(self, work: Callable[[], T]) -> T:
+        with self:
+            return work()
 
     # Nodes
 
@@ -293,23 +328,16 @@ class NameStore:
     def has_dropped(self, folder: int) -> bool:
         return self._run("SELECT 1 FROM moves WHERE folder = ? AND dropped", (folder,)).fetchone() is not None
 
-    def keep_spare(self) -> None:
-        """Keep some space for `use_spare`, as far as there is any."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with suppress(OSError), os.fdopen(os.open(self.path.with_name(_SPARE), flags, 0o600), "wb") as spare:
-            os.posix_fallocate(spare.fileno(), 0, _SPARE_BYTES)
-
-    def use_spare(self) -> bool:
-        """Give some of the spare space to the database; return whether there was any."""
-        try:
-            with os.fdopen(
-                os.open(self.path.with_name(_SPARE), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "wb"
-            ) as spare:
-                length = os.fstat(spare.fileno()).st_size
-                os.ftruncate(spare.fileno(), max(length - _SPARE_STEP, 0))
-        except OSError:
-            return False
-        return length > 0
+    def measure_contents(self, folder: int) -> int:
+        """About how many bytes another server needs to take over what a folder holds, with its log."""
+        inside = "FROM names JOIN {} USING (id) WHERE folder = ?"
+        names, length = self._run(
+            "SELECT COUNT(*), TOTAL(LENGTH(name)) FROM names WHERE folder = ?", (folder,)
+        ).fetchone()
+        targets = self._run(f"SELECT TOTAL(LENGTH(target)) {inside.format('nodes')}", (folder,)).fetchone()[0]
+        sizes = "TOTAL(LENGTH(attributes.name) + LENGTH(value))"
+        attributes = self._run(f"SELECT {sizes} {inside.format('attributes')}", (folder,)).fetchone()[0]
+        return 2 * int(names * _NAME_BYTES + length + targets + attributes)
 
     def write_something(self) -> None:
         """Raise OSError if the disk takes no changes; SQLite would not write what is the same as before."""
@@ -341,18 +369,27 @@ class NameStore:
         return descriptors
 
     def needs_checkpoint(self) -> bool:
+        length = self._log_bytes()
+        most = min(_LOG, self.space.margin)
+        return length > most or (length > most // _LOW and self.space.is_low())
+
+    def _log_bytes(self) -> int:
         try:
-            return os.stat(f"{self.path}-wal").st_size > _LOG  # noqa: PTH116  (called often)
+            return os.stat(f"{self.path}-wal").st_size  # noqa: PTH116  (called often)
         except FileNotFoundError:
-            return False
+            return 0
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database, but for what is added meanwhile; this waits for the disk."""
         self._run_apart("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def empty_log(self) -> None:
-        """Move all of the log into the database; no other thread may use this object meanwhile."""
+    def empty_log(self) -> bool:
+        """Move all of the log into the database; no other thread may use this object meanwhile.
+
+        Return whether the log is empty: it is not if the disk is too full for what the database needs.
+        """
         self._run_apart("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not self._log_bytes()
 
     def _run_apart(self, statement: str) -> None:
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path, timeout=_BUSY)) as other:
@@ -372,12 +409,12 @@ class NameStore:
         return OSError(number, f"the database of names: {error}")
 
     def _find_trouble(self) -> int:
-        """The errno that says more than SQLite: EROFS if the disk has become read-only, or else EIO."""
+        """The errno that says more than SQLite: EROFS if the disk has become read-only, ENOSPC if full, else EIO."""
         try:
             os.utime(self.path)
         except OSError as error:
             return error.errno or errno.EIO
-        return errno.EIO
+        return errno.ENOSPC if self.space.is_exhausted() else errno.EIO
 
 
 def _check_is_ours(path: Path) -> None:

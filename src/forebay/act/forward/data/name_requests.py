@@ -10,7 +10,7 @@ from copy import copy
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.folder_records import Detour, Elsewhere
-from forebay.act.forward.data.name_database import REMOVED
+from forebay.act.forward.data.name_database import PER_NAME, REMOVED
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.name_tree import status_of
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
@@ -117,8 +117,7 @@ class Names(RemovalRequests):
         """Note that the file may have more than one object from now on."""
         node = self._by_id(message.file)
         if not node.spread:
-            with self._store:
-                self._store.set(node.id, spread=1)
+            self._store.change(lambda: self._store.set(node.id, spread=1))
 
     def do_stat(self, message: Message, request: payloads.StatusRequest) -> FileStatus:
         caller = caller_of(request)
@@ -156,6 +155,7 @@ class Names(RemovalRequests):
         if node.links >= _MOST_LINKS:
             raise system_error(errno.EMLINK)
         self._leases.claim(caller_of(request).holder, (node.id, place.folder.id))
+        self._store.claim(PER_NAME)
         with self._store:
             now = self._clock()
             self._store.put_name(place.folder.id, place.name, node.id)
@@ -170,15 +170,12 @@ class Names(RemovalRequests):
             return ForgetList(forget=[])
         if place.node is None:
             raise system_error(errno.ENOENT)
-        permissions.check_removal(caller_of(request), place.folder, [place.node])
-        if place.node.is_folder:
+        unlinked = place.node
+        permissions.check_removal(caller_of(request), place.folder, [unlinked])
+        if unlinked.is_folder:
             raise system_error(errno.EISDIR)
-        self._leases.claim(caller_of(request).holder, (place.folder.id, place.node.id))
-        with self._store:
-            now = self._clock()
-            self._store.remove_name(place.folder.id, place.name)
-            self._touch(place.folder.id, now)
-            forget = self._drop_link(place.node, now)
+        self._leases.claim(caller_of(request).holder, (place.folder.id, unlinked.id))
+        forget = self._store.change(lambda: self._remove_link(place.folder.id, place.name, unlinked))
         forget.folder = self._status_of_folder(caller_of(request), place.folder.id)
         return forget
 
@@ -197,9 +194,7 @@ class Names(RemovalRequests):
         ]
         fresh = [node for node in unnamed if node.links != REMOVED]
         if fresh:
-            with self._store:
-                for node in fresh:
-                    self._store.set(node.id, links=REMOVED)
+            self._store.change(lambda: self._mark_removed(fresh))
         return ForgetList(forget=[(node.id, node.object_fields) for node in unnamed])
 
     def do_forgotten(self, message: Message, _: None) -> None:
@@ -208,8 +203,7 @@ class Names(RemovalRequests):
     def forget(self, *files: int) -> None:
         """Forget files without a name, now that all servers have removed their objects."""
         if files:
-            with self._store:
-                self._store.remove_unnamed(files)
+            self._store.change(lambda: self._store.remove_unnamed(files))
 
     # Folders
 
@@ -241,12 +235,15 @@ class Names(RemovalRequests):
             permissions.check_removal(caller_of(request), folder, [node])
         node = self._check_empty(node)
         self._leases.claim(caller_of(request).holder, (folder.id, node.id))
-        with self._store:
+
+        def remove() -> None:
             now = self._clock()
             self._store.remove_name(folder.id, place.name)
             self._store.remove(node.id)
             self._store.set(folder.id, links=folder.links - 1)
             self._touch(folder.id, now)
+
+        self._store.change(remove)
         nothing.folder = self._status_of_folder(caller_of(request), folder.id)
         return nothing
 
@@ -272,14 +269,8 @@ class Names(RemovalRequests):
             raise system_error(errno.ENOTDIR)
         permissions.check_owner(caller_of(request), node)
         self._leases.claim(caller_of(request).holder, (node.id,))
-        with self._store:
-            self._store.set(
-                node.id,
-                stripes=layout.count,
-                stripe_size=layout.size,
-                first_server=layout.start,
-                ctime=self._clock(),
-            )
+        fields = {"stripes": layout.count, "stripe_size": layout.size, "first_server": layout.start}
+        self._store.change(lambda: self._store.set(node.id, **fields, ctime=self._clock()))
         return payloads.LayoutAnswer(layout=layout_fields(layout))
 
     # Names of anything
@@ -312,7 +303,10 @@ class Names(RemovalRequests):
             self._check_replaceable(source.node, target.node)
         changed = (source.folder, target.folder, source.node, target.node)
         self._leases.claim(caller.holder, tuple(node.id for node in changed if node is not None))
-        return self._exchange(source, target) if request.exchange else self._move(source, target)
+        if target.node is None and len(target.name) > len(source.name):
+            self._store.claim(PER_NAME)
+        move = self._exchange if request.exchange else self._move
+        return self._store.change(lambda: move(source, target))
 
 
 NAME_KINDS = tuple(kind for kind in Kind if hasattr(Names, f"do_{kind.name.lower()}"))

@@ -11,6 +11,7 @@ from itertools import count
 from time import monotonic
 
 from forebay.act.forward.data.checkpoints import Checkpoints
+from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.data.folder_records import Elsewhere
 from forebay.act.forward.data.leases import Conflict
 from forebay.act.forward.data.name_database import DATABASE, NameStore
@@ -39,6 +40,7 @@ class NameService:
         self,
         settings: ServerSettings,
         objects: Objects,
+        space: DiskSpace,
         *,
         sharded: bool,
         answer: Callable[[Handler, Connection, Message], None],
@@ -47,13 +49,14 @@ class NameService:
     ) -> None:
         self._loop, self._index, self._servers = asyncio.get_running_loop(), settings.index, settings.servers
         self._objects, self._answer, self._receive, self._counts = objects, answer, receive, counts
+        self._space = space
         self._grace, self._graced = settings.grace, monotonic() + settings.grace
         self._closed = False
         self._holders: dict[Connection, str] = {}
         self._numbers = count()
         self._removed: set[int] = set()  # files without a name whose only objects are to be removed
         with ExitStack() as held:
-            holders = HolderFile(Tree(settings.folder))
+            holders = HolderFile(Tree(settings.folder), space)
             leases = SoleLeases(holders.former, former_soles=holders.former_soles, record=holders.write_soles)
             self._recalls = held.enter_context(closing(Recalls(self._loop, leases, holders)))
             self._names = held.enter_context(closing(self._open_names(settings, leases, sharded=sharded)))
@@ -87,7 +90,7 @@ class NameService:
                 convert_names(settings.folder)
             is_known = (settings.folder / DATABASE).exists()
             names = Names(
-                NameStore(settings.folder), settings.servers, layout,
+                NameStore(settings.folder, space=self._space), settings.servers, layout,
                 leases=leases, index=settings.index, measure=self._objects.size, sharded=sharded,
                 known_at=self._graced if is_known else 0.0,
             )  # fmt: skip
@@ -144,6 +147,7 @@ class NameService:
                 gone.append(file)
         with suppress(OSError):
             self._names.forget(*gone)
+        self._space.keep_spare()
 
     def _repeat(self, connection: Connection, message: Message) -> None:
         if not connection.closed:

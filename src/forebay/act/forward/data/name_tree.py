@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_database import FRESH, REMOVED, NameStore, Node
+from forebay.act.forward.data.name_database import FRESH, PER_NAME, REMOVED, NameStore, Node
 from forebay.act.forward.data.name_lookup import NamePlaces, Place, caller_of
 from forebay.act.forward.data.open_files import OpenFileTable
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
@@ -71,8 +71,6 @@ class NameTree(NamePlaces):
         self._open_files = OpenFileTable(known_at)
         self._measure = measure
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
-        if self._sharded:
-            store.keep_spare()
         if not index and store.read(ROOT) is None:
             with store:
                 store.add(self._new_node(ROOT, stat.S_IFDIR | 0o755, default, owner=(None, None)))
@@ -162,6 +160,7 @@ class NameTree(NamePlaces):
         wished = folder.layout if request.layout is None else read_layout(request.layout)
         parent = folder.id if stat.S_ISDIR(mode) else 0
         above, away = (folder.id, 0) if self._index else (parent, FRESH if parent and self._sharded else 0)
+        self._store.claim(PER_NAME)
         with self._store:
             while True:
                 id_ = self._new_id()
@@ -191,8 +190,7 @@ class NameTree(NamePlaces):
             server = 0
         if server:
             self._leases.claim(0, ())  # leases of an earlier run, which are not known here
-        with self._store:
-            self._store.set(folder.id, away=server)
+        self._store.change(lambda: self._store.set(folder.id, away=server))
         if server:
             raise self._refer(folder._replace(away=server), (name,))
 
@@ -213,15 +211,24 @@ class NameTree(NamePlaces):
         self._store.set(node.id, links=0 if is_open else REMOVED, ctime=now)
         return nothing if is_open else ForgetList(forget=[(node.id, node.object_fields)])
 
+    def _remove_link(self, folder: int, name: bytes, node: Node) -> ForgetList:
+        """Remove a name of a node that is not a folder."""
+        now = self._clock()
+        self._store.remove_name(folder, name)
+        self._touch(folder, now)
+        return self._drop_link(node, now)
+
+    def _mark_removed(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._store.set(node.id, links=REMOVED)
+
     def _forget_unnamed(self, closed: Iterable[int]) -> ForgetList:
         """Of files that nobody has open any more, those that have no name; soon after a start, this is unknown."""
         if not self._open_files.is_complete():
             return ForgetList(forget=[])
         nodes = [node for node in map(self._store.read, closed) if node is not None and node.links == 0]
         if nodes:
-            with self._store:
-                for node in nodes:
-                    self._store.set(node.id, links=REMOVED)
+            self._store.change(lambda: self._mark_removed(nodes))
         return ForgetList(forget=[(node.id, node.object_fields) for node in nodes])
 
     def _check_ancestors(self, source: Place, target: Place, *, exchange: bool) -> None:
@@ -255,31 +262,29 @@ class NameTree(NamePlaces):
         node, replaced = source.node, target.node
         assert node is not None
         forget = ForgetList(forget=[])
-        with self._store:
-            now = self._clock()
-            if replaced is not None and replaced.is_folder:
-                self._store.remove(replaced.id)
-                self._count_folders(target.folder.id, -1)
-            elif replaced is not None:
-                forget = self._drop_link(replaced, now)
-            self._store.remove_name(source.folder.id, source.name)
-            self._store.put_name(target.folder.id, target.name, node.id)
-            self._settle(node, source.folder, target.folder, now)
-            self._touch(source.folder.id, now)
-            self._touch(target.folder.id, now)
+        now = self._clock()
+        if replaced is not None and replaced.is_folder:
+            self._store.remove(replaced.id)
+            self._count_folders(target.folder.id, -1)
+        elif replaced is not None:
+            forget = self._drop_link(replaced, now)
+        self._store.remove_name(source.folder.id, source.name)
+        self._store.put_name(target.folder.id, target.name, node.id)
+        self._settle(node, source.folder, target.folder, now)
+        self._touch(source.folder.id, now)
+        self._touch(target.folder.id, now)
         return forget
 
     def _exchange(self, source: Place, target: Place) -> ForgetList:
         assert source.node is not None
         assert target.node is not None
-        with self._store:
-            now = self._clock()
-            self._store.put_name(source.folder.id, source.name, target.node.id)
-            self._store.put_name(target.folder.id, target.name, source.node.id)
-            self._settle(source.node, source.folder, target.folder, now)
-            self._settle(target.node, target.folder, source.folder, now)
-            self._touch(source.folder.id, now)
-            self._touch(target.folder.id, now)
+        now = self._clock()
+        self._store.put_name(source.folder.id, source.name, target.node.id)
+        self._store.put_name(target.folder.id, target.name, source.node.id)
+        self._settle(source.node, source.folder, target.folder, now)
+        self._settle(target.node, target.folder, source.folder, now)
+        self._touch(source.folder.id, now)
+        self._touch(target.folder.id, now)
         return ForgetList(forget=[])
 
     def _settle(self, node: Node, before: Node, after: Node, now: int) -> None:

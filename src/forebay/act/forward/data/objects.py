@@ -8,9 +8,12 @@ import os
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from forebay.act.forward.data.block_groups import spread_folders
+from forebay.act.forward.data.disk_space import DiskSpace
+from forebay.act.forward.data.extents import allocated_bytes
 from forebay.act.forward.data.system_calls import PUNCH_HOLE, allocate
 from forebay.act.forward.data.untrusted_tree import Tree, read_at, spread_place, write_at
 from forebay.act.forward.net.payloads import AllocateRequest, ObjectSize
@@ -40,12 +43,13 @@ def create_object(tree: Tree, file: int, *, only_new: bool = False) -> int:
 
 
 class Objects:
-    """The objects in `folder`; the `most_open` used last stay open. Errors are OSErrors."""
+    """The objects in `folder`; the `most_open` used last stay open. Data needs room in `space`. Errors are OSErrors."""
 
-    def __init__(self, folder: Path, most_open: int = MOST_OPEN) -> None:
+    def __init__(self, folder: Path, most_open: int = MOST_OPEN, space: DiskSpace | None = None) -> None:
         folder.mkdir(exist_ok=True)
         self._tree = Tree(folder, may_be_link=False)
         spread_folders(self._tree.base)
+        self._space = space or DiskSpace(folder)
         self._open: OrderedDict[int, int] = OrderedDict()
         self._most_open = most_open
         self._gone: OrderedDict[int, None] = OrderedDict()
@@ -60,6 +64,8 @@ class Objects:
         """Write all of it. If this raises, some of it may be written."""
         if offset + len(data) > LAST_OFFSET:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        if not self._space.has_room(len(data)):
+            self._claim(self._handle(file), offset, len(data))
         write_at(self._handle_to_write(file), data, offset)
         return len(data)
 
@@ -67,9 +73,9 @@ class Objects:
         """Make the object exactly `size` bytes long; a missing object is already empty."""
         handle = self._handle(file)
         if handle is None and size:
-            handle = self._create(file)
+            handle = self._space.free(partial(self._create, file))
         if handle is not None:
-            os.ftruncate(handle, size)
+            self._space.free(partial(os.ftruncate, handle, size))
 
     def size(self, file: int, content: int = 0, counts: bool = True) -> ObjectSize:
         """The status of the object, and its bytes if there are at most `content`; these count as read, or not."""
@@ -111,12 +117,18 @@ class Objects:
 
     def allocate(self, file: int, request: AllocateRequest) -> None:
         """Allocate a range of the object, or make a hole in it, as `mode` says."""
-        handle = self._handle(file)
+        handle, makes_hole = self._handle(file), request.mode & PUNCH_HOLE
+        if not makes_hole and not self._space.has_room(request.length):
+            self._claim(handle, request.offset, request.length)
         if handle is None:
-            if request.mode & PUNCH_HOLE:
+            if makes_hole:
                 return
             handle = self._create(file)
-        allocate(handle, request.mode, request.offset, request.length)
+        work = partial(allocate, handle, request.mode, request.offset, request.length)
+        if makes_hole:
+            self._space.free(work)
+        else:
+            work()
 
     def forget(self, file: int) -> None:
         """Remove the object, if it exists, and refuse requests for it from now on."""
@@ -150,6 +162,10 @@ class Objects:
             os.close(handle)
         self._open.clear()
         self._tree.close()
+
+    def _claim(self, handle: int | None, offset: int, length: int) -> None:
+        """Raise ENOSPC if the disk has no room for what this range of an object does not have yet."""
+        self._space.claim(length - (0 if handle is None else allocated_bytes(handle, offset, length)))
 
     def _handle(self, file: int) -> int | None:
         handle = self._open.get(file)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from time import monotonic
 
+from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.data.leases import Conflict, Leases
 from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.connection import Connection
@@ -25,17 +26,20 @@ class HolderFile:
     After a restart, requests that change something wait for these mounts, and others if they concern such a folder.
     """
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, tree: Tree, space: DiskSpace | None = None) -> None:
+        self._tree, self._space = tree, space or DiskSpace(tree.folder)
         self.former = self._read(_HOLDERS)
         soles = self._read(_SOLES)
         self.former_soles = dict(zip(soles[::2], soles[1::2], strict=False))
 
     def write(self, holders: set[int]) -> None:
-        self._tree.replace(_HOLDERS, array("Q", holders).tobytes())
+        self._write(_HOLDERS, array("Q", holders))
 
     def write_soles(self, soles: Mapping[int, int]) -> None:
-        self._tree.replace(_SOLES, array("Q", chain.from_iterable(soles.items())).tobytes())
+        self._write(_SOLES, array("Q", chain.from_iterable(soles.items())))
+
+    def _write(self, name: bytes, numbers: "array[int]") -> None:
+        self._space.free(lambda: self._tree.replace(name, numbers.tobytes()))
 
     def _read(self, name: bytes) -> "array[int]":
         numbers = array("Q")

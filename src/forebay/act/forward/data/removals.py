@@ -3,12 +3,12 @@
 import errno
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_database import FRESH
+from forebay.act.forward.data.name_database import FRESH, Node
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.staged_files import PlacementRequests
 from forebay.act.forward.net import payloads
-from forebay.act.forward.net.payloads import AloneAnswer, ForgetList
+from forebay.act.forward.net.payloads import AloneAnswer, ForgetList, LayoutFields
 from forebay.act.forward.net.wire import Message
 
 _MOST_FILES = 4096
@@ -44,17 +44,30 @@ class RemovalRequests(PlacementRequests):
             self._leases.claim(caller.holder, claimed if is_alone else (folder.id, *claimed))
         now = self._clock()
         at = request.time if is_alone and folder.mtime <= request.time <= now else now
-        forget = ForgetList(forget=[])
-
-        def remove() -> None:
-            forget.forget = []
-            for name, node in found:
-                self._store.remove_name(folder.id, name)
-                current = self._store.read(node.id) if node.links > 1 else None  # it may have several of the names
-                forget.forget += self._drop_link(current or node, now).forget
-            self._touch(folder.id, at)
-
-        self._write(remove)
+        forget = ForgetList(forget=self._remove_all(folder.id, found, now, at))
         self._leases.disclose(files)
         forget.folder = self._status_of_folder(caller, folder.id)
         return forget
+
+    def _remove_all(
+        self, folder: int, names: list[tuple[bytes, Node]], now: int, at: int
+    ) -> list[tuple[int, LayoutFields]]:
+        """Remove names in one step; on a full disk that has no space for its log, in several. Return what to forget."""
+
+        def remove() -> list[tuple[int, LayoutFields]]:
+            forget: list[tuple[int, LayoutFields]] = []
+            for name, node in names:
+                self._store.remove_name(folder, name)
+                current = self._store.read(node.id) if node.links > 1 else None  # it may have several of the names
+                forget += self._drop_link(current or node, now).forget
+            self._touch(folder, at)
+            return forget
+
+        try:
+            return self._store.change(remove)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or len(names) == 1:
+                raise
+        half = len(names) // 2
+        parts = names[:half], names[half:]
+        return [file for part in parts for file in self._remove_all(folder, part, now, at)]

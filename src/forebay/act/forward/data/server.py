@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from functools import partial
-from pathlib import Path
 from zlib import crc32
 
 from forebay.act.forward.daemon import Numbers, Ready, run_daemon
+from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.data.fences import Fences
 from forebay.act.forward.data.lock_server import LockServer
 from forebay.act.forward.data.name_service import Handler, NameService
@@ -42,7 +42,6 @@ from forebay.act.forward.net.payloads import (
     Payload,
     listed_nodes,
     read_request,
-    space_of,
 )
 from forebay.act.forward.net.wire import (
     AGAIN,
@@ -78,10 +77,12 @@ class Server:
             folder = held.enter_context(closing(ServerFolder(settings.folder, settings.index, settings.servers)))
             facts = {"index": settings.index, "servers": settings.servers, "sharded": folder.sharded}
             me = Credentials(settings.key, Peer(role="server", name=str(settings.index), facts=facts), ("node",))
+            space = DiskSpace(settings.folder)
+            space.release_if_low()
             self._fenced = held.enter_context(closing(Fences(settings.folder / "fenced")))
-            self._objects = held.enter_context(closing(Objects(settings.folder / OBJECTS, settings.most_open)))
+            self._objects = held.enter_context(closing(Objects(settings.folder / OBJECTS, settings.most_open, space)))
             names = NameService(
-                settings, self._objects, sharded=folder.sharded,
+                settings, self._objects, space, sharded=folder.sharded,
                 answer=self._answer, receive=self._receive, counts=self.counts,
             )  # fmt: skip
             self._names = held.enter_context(closing(names))
@@ -90,9 +91,10 @@ class Server:
             self._disk = held.enter_context(closing(disk)) if disk else None
             self._threads = ThreadPoolExecutor(_THREADS, "fsync")
             held.callback(self._threads.shutdown, wait=False)
-            self._handlers = self._build_handlers(settings.folder)
+            self._handlers = self._build_handlers(space)
             listening = {"buffers": self.buffers, "counts": self.counts, "timeout": settings.timeout}
             self._listener = NodeListener(settings.address, me, self._receive, self._lose, **listening)
+            space.keep_spare()
             self._release = held.pop_all().close
         self.address, self.nodes = self._listener.address, self._listener.nodes
 
@@ -116,7 +118,7 @@ class Server:
         yield from SERVER["events"].counts(events, (*ADMISSION, "fences", "replaced"))
         yield SERVER["buffers_bytes"].number(self.buffers.out)
 
-    def _build_handlers(self, folder: Path) -> dict[int, Callable[[Connection, Message], None]]:
+    def _build_handlers(self, space: DiskSpace) -> dict[int, Callable[[Connection, Message], None]]:
         objects = self._objects
         plain: dict[int, Handler] = {
             Kind.TRUNCATE: lambda message: objects.truncate(message.file, message.offset),
@@ -125,7 +127,7 @@ class Server:
             Kind.TOUCH: self._touch,
             Kind.ALLOCATE: self._allocate,
             Kind.FENCE: self._fence,
-            Kind.STATFS: lambda _: space_of(os.statvfs(folder)),
+            Kind.STATFS: lambda _: space.measure(),
         }
         handlers: dict[int, Callable[[Connection, Message], None]]
         handlers = {kind: partial(self._answer, handler) for kind, handler in plain.items()}

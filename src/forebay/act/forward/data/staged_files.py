@@ -5,7 +5,7 @@ import stat
 
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.folder_moves import FolderMoves
-from forebay.act.forward.data.name_database import FRESH, Node
+from forebay.act.forward.data.name_database import FRESH, PER_NAME, Node
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import LAYER, system_error
@@ -24,8 +24,7 @@ class PlacementRequests(FolderMoves):
         """Ids for new files in a folder, whose names stay at this server: ids show it."""
         folder = self._admit_by_id(message.file, LAYER)
         if folder.away == FRESH:
-            with self._store:
-                self._store.set(folder.id, away=0)
+            self._store.change(lambda: self._store.set(folder.id, away=0))
         return payloads.NodeList(nodes=[self._new_id() for _ in range(min(message.offset, _MOST_RESERVED))])
 
     def do_place(self, _: Message, request: payloads.PlaceRequest) -> ForgetList:
@@ -46,6 +45,7 @@ class PlacementRequests(FolderMoves):
             raise system_error(errno.EISDIR)
         self._leases.claim(caller.holder, (folder.id, *(node.id for node in replaced)))
         forget = ForgetList(forget=[])
+        self._store.claim(len(names) * PER_NAME)
         with self._store:
             now = self._clock()
             for node in replaced:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from forebay.act.forward.data.folder_records import Detour, Elsewhere, ExportRequest, PageEnd
+from forebay.act.forward.data.folder_records import Detour, Elsewhere, ExportRequest, ImportRoom, PageEnd
 from forebay.act.forward.net.payloads import (
     MOST_SERVERS,
     ROOT,
@@ -143,8 +143,8 @@ class NameRoutes:
             await self._pull(folder, source, only_empty=False)
 
     async def _move_folder(self, folder: int, source: int, *, only_empty: bool) -> None:
-        request, is_empty = ExportRequest(folder=folder, only_empty=only_empty), True
-        await self._tell(0, Kind.PREPARE)
+        room = unpack_as(ImportRoom, await self._tell(0, Kind.PREPARE)).bytes
+        request, is_empty = ExportRequest(folder=folder, only_empty=only_empty, room=room), True
         with suppress(Elsewhere):  # another I/O node has moved it meanwhile
             while True:
                 payload = await self._tell(source, Kind.EXPORT, payload=pack(request))
