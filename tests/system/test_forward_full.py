@@ -4,7 +4,8 @@ import errno
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
 from support.processes import wait_until
+from support.volumes import small_disk
 
 MIB = 1 << 20
 
@@ -142,3 +144,72 @@ def test_a_full_server_refuses_no_file_of_a_folder_whose_names_it_has(running: t
         (point / folder / "last").write_bytes(b"last")
         (point / folder).rename(point / f"{folder}-new")
         assert len(list((point / f"{folder}-new").iterdir())) == 202
+
+
+@pytest.fixture
+def small_servers() -> Iterator[tuple[Layer, Path, Path]]:
+    """Three data servers, each with a small disk of its own, and two mounts."""
+    needs_fuse()
+    with layer() as made, ExitStack() as disks:
+        places = []
+        for number in range(3):
+            root = made.folder / f"{number}" / "disk"
+            root.mkdir(parents=True)
+            disks.enter_context(small_disk(root, "ext4", 32 * MIB, "-m", "0"))
+            places.append(root / "data")
+        made.add_servers(3, places)
+        made.add_nodes(1)
+        start(*made.servers, *made.nodes)
+        points = []
+        for name in ("first", "second"):
+            part, point = made.add_mount(name)
+            part.start()
+            points.append(point)
+        yield made, points[0], points[1]
+        made.stop()
+
+
+def _fill(path: Path) -> None:
+    for size in (MIB, 4096):
+        with (
+            path.open("ab", buffering=0) as file,
+            pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC),
+        ):
+            while True:
+                file.write(bytes(size))
+
+
+def _available(point: Path) -> int:
+    status = os.statvfs(point)
+    return status.f_bavail * status.f_frsize
+
+
+def test_a_full_file_system_can_be_emptied_again_and_again(small_servers: tuple[Layer, Path, Path]) -> None:
+    made, first, second = small_servers
+    empty = _available(first)
+    for turn in range(3):
+        folders = [first / f"{turn}-{number}" for number in range(4)]  # the servers take turns to have their names
+        for folder in folders:
+            folder.mkdir()
+            for number in range(50):
+                (folder / f"{number}").write_bytes(bytes(100))
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(_fill, (first / "large", second / "larger")))
+        for folder in folders:
+            for number in range(100):
+                has_room(folder / f"small{number}", bytes(30000))
+        assert _available(first) < 8 * MIB
+        if turn == 1:
+            for server in made.servers:
+                server.kill()
+            start(*made.servers)
+        os.truncate(second / "large", 100)
+        _fill(first / "again")
+        (first / "larger").rename(first / "again")
+        (second / folders[1].name / "0").rename(second / folders[1].name / "1")
+        for folder in folders:
+            subprocess.run(["rm", "-r", str(folder)], check=True, timeout=60)
+        for name in ("large", "again"):
+            (second / name).unlink()
+        assert list(first.iterdir()) == []
+        wait_until(lambda: _available(first) > empty - 16 * MIB, "the space does not come back")
