@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from forebay.act.forward.clients.channel import identify
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.net.address import Address
 from forebay.act.forward.net.payloads import Caller
+from forebay.model.file_times import LAST, clamp_time
 from support.examples import examples
 from support.fio import needs_fuse
 from support.forward_processes import Layer, layer, start
@@ -382,6 +384,36 @@ def test_a_read_changes_the_time_of_access(running: Layer, points: list[Path]) -
     path.read_bytes()
     with running.client() as client:
         assert client.stat("/accessed").atime > 2 * 10**9
+
+
+@pytest.mark.parametrize("year", [1600, 1950, 2250, 2300, 3000])
+def test_times_that_no_64_bits_can_hold_become_the_nearest(points: list[Path], year: int) -> None:
+    """By `touch`, and by `cp -a` where a local file system can have such a time."""
+    at = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 10**9 + 5
+    nearest = clamp_time(at)
+    path, folder = points[0] / f"late{year}", points[0] / f"folder{year}"
+    path.write_bytes(b"x")
+    folder.mkdir()
+    for each in (path, folder):
+        os.utime(each, ns=(at, at))
+    os.utime(points[1] / path.name, ns=(at, at + 1))
+    for point in points:
+        status = (point / path.name).stat()
+        assert (status.st_atime_ns, status.st_mtime_ns) == (nearest, min(nearest + (at == nearest), LAST))
+        assert (point / folder.name).stat().st_mtime_ns == nearest
+    subprocess.run(["touch", "-d", f"{year}-01-01", path], check=True, timeout=60)
+    with tempfile.TemporaryDirectory() as local:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "t", local], capture_output=True, timeout=60).returncode == 0
+        try:
+            copied = Path(local, "copied")
+            copied.write_bytes(b"y")
+            os.utime(copied, ns=(at, at))
+            subprocess.run(["cp", "-a", copied, points[0] / f"copied{year}"], check=True, timeout=60)
+            kept = clamp_time(copied.stat().st_mtime_ns)
+            assert (points[1] / f"copied{year}").stat().st_mtime_ns == kept
+        finally:
+            if mounted:
+                subprocess.run(["umount", local], check=True, timeout=60)
 
 
 def test_attributes_are_those_of_users_up_to_64_kib(points: list[Path]) -> None:

@@ -15,6 +15,7 @@ from forebay.act.staging.journal import Journal
 from forebay.act.staging.shared_folders import Layer
 from forebay.act.staging.stored_objects import LocalObject, RemoteObject
 from forebay.model.errors import UserError
+from forebay.model.file_times import LAST
 from forebay.model.layout import GRAIN
 from support.forward_processes import layer, start
 from support.processes import wait_until
@@ -45,6 +46,24 @@ def test_two_nodes_copy_a_tree_in_and_one_copies_it_out(
     assert tree(tmp_path / "out") == tree(source)
     assert not any("forebay" in name for name in space.names())
     assert space.objects() <= set(space.names().values())
+
+
+def test_a_later_time_than_a_shared_folder_has_becomes_its_last(
+    tmp_path: Path, space: Space, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = 10_500_000_000 * 10**9  # in the year 2302
+    for each in (source, *source.rglob("*")):
+        if not each.is_symlink():
+            os.utime(each, ns=(late, late))
+    if source.stat().st_mtime_ns != late:
+        pytest.skip("the file system of the tests has no such times")
+    journals = os.memfd_create("journal0"), os.memfd_create("journal1")
+    space.stage_in(source, "copy", journals)
+    space.stage_out("copy", tmp_path / "out")
+    assert {mtime for mtime, _, _ in tree(tmp_path / "out").values()} <= {0, LAST}
+    monkeypatch.setattr(Copier, "_put_files", None)
+    monkeypatch.setattr(Copier, "_copy_large", None)
+    space.stage_in(source, "copy", journals)  # copies nothing again
 
 
 def test_each_node_writes_its_own_objects_only(space: Space, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from forebay.act.staging.journal import Journal, Source
 from forebay.act.staging.links import copy_link
 from forebay.act.staging.task_pool import Task, TaskPool
 from forebay.model.errors import BadInput, UserError, name_errors
+from forebay.model.file_times import clamp_time
 
 PIECE = 8 << 20
 """Larger files are copied in pieces of this size, several at a time."""
@@ -229,7 +230,8 @@ class Copier:
             return False
         with suppress(OSError):
             status = tree.target.folder.status(tree.target.name)
-            return status.content == (source.size, source.mtime) and number in (None, status.number)
+            times = clamp_time(status.mtime), clamp_time(source.mtime)  # a shared folder has no later ones
+            return status.size == source.size and times[0] == times[1] and number in (None, status.number)
         return False
 
     def _note(self, files: int, count: int) -> None:

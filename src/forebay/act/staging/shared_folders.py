@@ -36,6 +36,7 @@ from forebay.act.staging.links import refuse_link
 from forebay.act.staging.local_folders import LocalFolder
 from forebay.act.staging.stored_objects import LocalObject, RemoteObject, StoredObject
 from forebay.model.errors import name_errors
+from forebay.model.file_times import clamp_time
 from forebay.model.layout import ANY, Layout
 
 _SPARE = 2 << 20  # bytes that a server should have left after a new file
@@ -335,7 +336,8 @@ class SharedFolder:
                 stored.close()
         layout = min(self._layout.count, self._layer.backend.count), self._layout.size, server
         return PlacedFile(
-            os.fsencode(file.name), number, layout, file.mode, file.mtime, file.atime, stamp, read_stamp
+            os.fsencode(file.name), number, layout, file.mode, clamp_time(file.mtime), clamp_time(file.atime),
+            stamp, read_stamp,
         )  # fmt: skip
 
     def read_link(self, name: str) -> str:

@@ -137,6 +137,8 @@ def test_every_operation_on_names(client: Any) -> None:
     client.chmod("/d/f", 0o600)
     client.utime("/d/f", 1234)
     assert (client.stat("/d/f").mode & 0o777, client.stat("/d/f").mtime) == (0o600, 1234)
+    client.utime("/d/f", 1 << 64)
+    assert client.stat("/d/f").mtime == (1 << 63) - 1
     client.rename("/d/f", "/g")
     assert [(entry.name, entry.is_folder) for entry in client.readdir("/")] == [("d", True), ("g", False)]
     client.unlink("/g")

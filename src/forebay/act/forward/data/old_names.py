@@ -20,6 +20,7 @@ from typing import Any
 from forebay.act.forward.data.name_database import DATABASE, REMOVED, NameStore, Node
 from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.payloads import ROOT
+from forebay.model.file_times import clamp_time
 
 _RECORD = b".forebay-folder"
 _OLD = ("names", "ids", "unlinked", "temp", "replacing", "replacing.new")
@@ -138,7 +139,7 @@ class _Import:
         try:
             fields: dict[str, Any] = json.loads(text)
             count, size, start = map(int, fields["layout"])
-            mtime, ctime = int(fields["mtime"]), status.st_ctime_ns
+            mtime, ctime = clamp_time(int(fields["mtime"])), status.st_ctime_ns
             kind = stat.S_IFREG
             if folder is not None:
                 kind = stat.S_IFDIR

@@ -17,6 +17,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, unpack_as
+from forebay.model.file_times import clamp_time
 from forebay.model.layout import Layout
 
 LEASE = 10.0
@@ -192,6 +193,12 @@ class AttributesRequest(PathRequest, kw_only=True):
     uid: UserId | None = None
     gid: UserId | None = None
     clear: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mtime is not None:
+            self.mtime = clamp_time(self.mtime)
+        if self.atime is not None:
+            self.atime = clamp_time(self.atime)
 
 
 class AttributeRequest(PathRequest, kw_only=True):

@@ -15,6 +15,7 @@ from forebay.act.forward.data.untrusted_tree import Parent, Tree, list_page
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ListPage, layout_fields
 from forebay.model.errors import BadInput, why
+from forebay.model.file_times import clamp_time
 from forebay.model.layout import Layout
 
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -174,8 +175,8 @@ def file_status(handle: int, layout: Layout = _UNKNOWN, *, created: bool = False
         file=status.st_ino,
         layout_fields=layout_fields(layout),
         mode=status.st_mode,
-        mtime=status.st_mtime_ns,
-        atime=status.st_atime_ns,
+        mtime=clamp_time(status.st_mtime_ns),
+        atime=clamp_time(status.st_atime_ns),
         ctime=status.st_ctime_ns,
         uid=status.st_uid,
         gid=status.st_gid,
