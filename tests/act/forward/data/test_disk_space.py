@@ -176,7 +176,11 @@ def test_a_folder_stays_in_use_where_it_is_if_server_0_has_no_room_for_it(disk: 
         for number in range(1500):
             await names.ask(Kind.OPEN, path=b"a/%d" % number, create=True)
         fill(disk / "ballast")
-        for kind, fields in ((Kind.RENAME, {"path": b"a/1", "to": b"b/1"}), (Kind.MKDIR, {"path": b"a/below"})):
+        requests: dict[Kind, dict[str, Any]] = {
+            Kind.RENAME: {"path": b"a/1", "to": b"b/1"},
+            Kind.MKDIR: {"path": b"a/below"},
+        }
+        for kind, fields in requests.items():
             with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
                 await names.ask(kind, **fields)
         for number in range(1500):
