@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol
 
+from forebay.act.forward.data.disk_space import check_room
 from forebay.act.forward.data.objects import create_object
 from forebay.act.forward.data.untrusted_tree import Tree, spread_place, write_at
 from forebay.act.forward.net.payloads import ObjectSize
@@ -48,6 +49,7 @@ class LocalObject:
         return b"" if self._handle < 0 else read_bytes(self._handle, size, offset)
 
     def write(self, data: bytes, offset: int) -> None:
+        check_room(self._handle, offset, len(data))
         write_at(self._handle, data, offset)
 
     def truncate(self, size: int) -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from forebay.act.forward.data.extents import allocated_bytes
 from forebay.act.forward.net.payloads import Space, space_of
 
 _SPARE = "spare"
@@ -27,15 +28,33 @@ _CREDIT_SHARE = 16
 T = TypeVar("T")
 
 
+def check_room(handle: int, offset: int, length: int) -> None:
+    """Raise ENOSPC if these bytes of an open object would take the reserve; for others than its server."""
+    status = os.fstatvfs(handle)
+    part, available = _share_of(status), status.f_bavail * status.f_frsize
+    if not part or available - length >= _margin(part):
+        return
+    missing = length - allocated_bytes(handle, offset, length)
+    if missing and available - missing < _margin(part):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _share_of(status: os.statvfs_result) -> int:
+    return status.f_blocks * status.f_frsize // _SHARE
+
+
+def _margin(part: int) -> int:
+    return min(max(part, _LEAST), _MOST_FREE)
+
+
 class DiskSpace:
     """The space on the disk of `folder`. Errors are OSErrors."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / _SPARE
-        status = os.statvfs(folder)
-        part = status.f_blocks * status.f_frsize // _SHARE
+        part = _share_of(os.statvfs(folder))
         self._unlimited = not part
-        self.margin = min(max(part, _LEAST), _MOST_FREE)
+        self.margin = _margin(part)
         """The half of the reserve that is free."""
         self._whole = min(max(part, _LEAST), _MOST_SPARE)
         self._spare = self._measure_spare()
