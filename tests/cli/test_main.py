@@ -284,6 +284,38 @@ def test_output_that_cannot_be_written_is_the_users_to_mend(forebay: Forebay, tm
         assert len(ran.err.splitlines()) == 1
 
 
+def test_output_replaces_what_an_earlier_run_wrote_and_nothing_else(forebay: Forebay, tmp_path: Path) -> None:
+    storage = EXAMPLE.parent / "burst-buffer.toml"
+    run = ["simulate", storage, "--policy", "fill", "--requests", "theta-2020:50", "--decisions"]
+    for name, arguments in (("x.png", ["simulate", EXAMPLE, "--plot"]), ("x.csv", run)):
+        file = tmp_path / name
+        for before in ("", None):
+            if before is not None:
+                file.write_text(before)
+            assert forebay(*arguments, file).code == 0
+        made = file.read_bytes()
+        assert forebay(*arguments, file).code == 0
+        assert file.read_bytes() == made or name == "x.png"
+        file.write_text("127.0.0.1 localhost\n")
+        ran = forebay(*arguments, file)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"{file} holds something else and is not overwritten" in ran.err
+        assert file.read_text() == "127.0.0.1 localhost\n"
+
+
+def test_output_into_a_link_or_a_device_leaves_the_link_and_the_device(forebay: Forebay, tmp_path: Path) -> None:
+    link, file, null = tmp_path / "link.csv", tmp_path / "x.csv", tmp_path / "null"
+    link.symlink_to(file)
+    null.symlink_to("/dev/null")
+    storage = EXAMPLE.parent / "burst-buffer.toml"
+    for path in (link, null):
+        run = ["simulate", storage, "--policy", "fill", "--requests", "theta-2020:50", "--decisions", path]
+        assert forebay(*run).code == 0
+        assert path.is_symlink()
+    assert file.read_text().startswith("request,part,")
+    assert Path("/dev/null").is_char_device()
+
+
 def test_policies_without_a_known_slowdown_come_last(forebay: Forebay, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text(

@@ -27,7 +27,7 @@ _STDOUT = Path("-")
 
 def _check_page(page: Path | None) -> Path | None:
     if page is not None and page != _STDOUT:
-        check_file("--html", page)
+        check_file("--html", page, b"<!doctype html>")
     return page
 
 

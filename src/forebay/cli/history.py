@@ -189,9 +189,9 @@ def watch(
     from forebay.profile.watch.report import watch_history
     from forebay.show.history import watch as shown
 
-    for option, file in (("--mail", mail), ("--metrics", metrics)):
+    for option, file, starts in (("--mail", mail, b"Subject: [forebay] "), ("--metrics", metrics, b"# HELP ")):
         if file is not None and str(file) != "-":
-            check_file(option, file)
+            check_file(option, file, starts)
     if str(mail) == "-" and json:
         raise BadInput("--mail", "- and --json both write to stdout; choose one, or give --mail a file")
     low, high = parse_period(since, until)

@@ -10,7 +10,7 @@ import typer
 
 from forebay.model.errors import BadInput
 from forebay.model.units import format_duration, format_size, plural
-from forebay.show.options import Json
+from forebay.show.options import Json, check_file
 from forebay.show.output import print_json, print_table, progress, whole_file
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def replay(
     from forebay.decide.registry import find
     from forebay.simulate.storage.journal_replay import replay_journal
 
+    if export is not None:
+        check_file("--export", export, b"{")
     name = None if policy is None else find("storage", policy).name
     events = read_journal(journal)
     if export is not None:

@@ -223,7 +223,7 @@ def _simulate_storage(
     from forebay.simulate.storage.scenario import read_storage_scenario
 
     if decisions is not None:
-        check_file("--decisions", decisions)
+        check_file("--decisions", decisions, b"request,part,")
     scenario = read_storage_scenario(file, changes, seed=seed)
     names = policy_list("storage", scenario.policy or _DEFAULT_STORAGE, also=(OPTIMAL,))
     for option, path in (("--decisions", decisions), ("--plot", plot)):

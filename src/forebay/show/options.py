@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forebay.model.errors import BadInput
+from forebay.model.errors import BadInput, name_errors
 
 if TYPE_CHECKING:
     from forebay.decide.policy import Kind
@@ -26,19 +26,27 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout 
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
-def check_file(option: str, path: Path) -> None:
-    """Refuse a path that is not writable as a file, before any work is done."""
+def check_file(option: str, path: Path, starts: bytes = b"") -> None:
+    """Refuse a path that is not writable as a file, before any work is done.
+
+    An existing file is overwritten only if it is empty or begins with `starts`, as the earlier output does.
+    """
     if path.is_dir():
         raise BadInput(option, f"{path} is a folder; give the path of a file")
     if not path.absolute().parent.is_dir():
         raise BadInput(option, f"the folder {path.parent} does not exist; create it first")
+    if path.is_file():
+        with name_errors(path), path.open("rb") as file:
+            begin = file.read(len(starts))
+        if begin and begin.lower() != starts.lower():
+            raise BadInput(option, f"{path} holds something else and is not overwritten; give another name")
 
 
 def check_plot(plot: Path | None) -> Path | None:
     """Refuse a path that is not writable as a figure, before any work is done."""
     if plot is None:
         return None
-    check_file("--plot", plot)
+    check_file("--plot", plot, b"%PDF" if plot.suffix.lower() == ".pdf" else b"\x89PNG")
     if plot.suffix.lower() not in (".png", ".pdf"):
         problem = f"cannot draw {plot.suffix} files" if plot.suffix else f"{plot} has no suffix"
         raise BadInput("--plot", f"{problem}; use a name that ends in .png or .pdf, such as {plot.stem or 'plot'}.png")

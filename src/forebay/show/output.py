@@ -108,7 +108,12 @@ def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file for writing that gets its name only when it is complete."""
+    """Open a text file for writing that gets its name only when it is complete. A device or a pipe is written to."""
+    if path.exists() and not path.is_file():
+        with path.open("w", newline="", encoding="utf-8") as file:
+            yield file
+        return
+    path = path.resolve()  # what a link names is replaced, not the link
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         yield file

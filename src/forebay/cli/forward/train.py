@@ -35,7 +35,7 @@ def train(
     from forebay.show.workers import hire_workers
     from forebay.simulate.requests.training_data import document
 
-    check_file("--out", out)
+    check_file("--out", out, b"{")
     fit_tree(np.zeros((2, 1)), np.arange(2), 0)  # fails now, not after all runs, if scikit-learn is missing
     total = scenarios + scenarios // 3
     with hire_workers(workers) as crew, progress(plural(total, "run"), total) as report:

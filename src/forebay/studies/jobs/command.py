@@ -102,7 +102,7 @@ def build(
         raise BadInput("--policy" if policy else "--split", "needs --platform, which has the disks")
     bandwidth = _parse_bandwidth(mode, pfs)
     if starts is not None:
-        check_file("--starts", starts)
+        check_file("--starts", starts, b"job,start,")
     schedules, variations = _choose_schedules(schedule), parse_sweeps(sweep or [])
     frame = _parse_window(window)
     workloads = _read_all(sources, ReadOptions(cores=cores, volume=swf_volume, space=size, seed=seed))

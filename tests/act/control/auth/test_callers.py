@@ -135,9 +135,9 @@ def test_what_tokens_need(service: Running) -> None:
 
 def test_a_secret_goes_to_a_file_that_only_its_owner_may_read(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    path.write_text("old")
-    write_secret(path, "new")
-    assert path.read_text() == "new\n"
+    path.write_text("o" * 43)
+    write_secret(path, "n" * 43)
+    assert path.read_text() == "n" * 43 + "\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["token"]
 
