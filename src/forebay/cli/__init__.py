@@ -1,13 +1,16 @@
 """The `forebay` command. Each command imports what it needs when it runs."""
 
 import errno
+import io
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import typer
@@ -40,6 +43,9 @@ from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compile_notice import announce_compiling
 from forebay.studies.registry import STUDIES
 from forebay.studies.sizing import command as size
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 typer.core.HAS_RICH = False  # help is plain text; where rich is installed, typer would put backslashes into it
 app = typer.Typer(
@@ -88,6 +94,14 @@ def command() -> Callable[..., int | None]:
 def main() -> None:
     """Run a command. Print errors as one line; exit with 2 if the user can correct it, with 1 if the fault is ours."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the parent ignored it, every child would seem to succeed
+    _open_closed_streams()
+    output = _Output(sys.stdout.fileno(), "w", closefd=False)
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(output),
+            encoding=sys.stdout.encoding,
+            line_buffering=sys.stdout.line_buffering or sys.stdout.write_through,
+        )
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
@@ -111,6 +125,7 @@ def main() -> None:
             _fail(line, 2)
         _fail_internally(error)
     except Exception as error:
+        _check_output(output)
         if isinstance(error, OSError) and error.filename is not None:
             _fail(f"{error.filename}: {why(error)}", 2)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -118,7 +133,48 @@ def main() -> None:
         _fail_internally(error)
     if code == 130:  # Ctrl-C
         _fail("interrupted", 130)
+    _check_output(output)
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null for standard streams that are closed: the next file or socket would get their descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode)  # noqa: SIM115
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+class _Output(io.FileIO):
+    """Standard output, which remembers why it could not be written to."""
+
+    problem: OSError | None = None
+
+    def write(self, data: "Buffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.problem = error
+            raise
+
+
+def _check_output(output: _Output) -> None:
+    """Fail if something that was printed cannot be written."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    if output.problem is not None:
+        _discard(output.fileno())
+        if output.problem.errno == errno.EPIPE:  # nobody reads any more, as after `| head`
+            sys.exit(1)
+        _fail(f"cannot write to standard output: {why(output.problem)}", 1)
+
+
+def _discard(descriptor: int) -> None:
+    """Let what Python still holds for a stream go nowhere when the process ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def with_system_folders(path: str) -> str:
@@ -143,5 +199,8 @@ def _print_warning(message: Warning | str, *_: object, **_more: object) -> None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"forebay: {' '.join(message.split())}", err=True)
+    try:
+        typer.echo(f"forebay: {' '.join(message.split())}", err=True)
+    except OSError:  # nobody can be told
+        _discard(2)
     sys.exit(code)
