@@ -41,6 +41,7 @@ from forebay.cli import (
 from forebay.cli.packages import describe_missing
 from forebay.model.errors import ForebayError, UserError, why
 from forebay.show.compile_notice import announce_compiling
+from forebay.show.output import printable
 from forebay.studies.registry import STUDIES
 from forebay.studies.sizing import command as size
 
@@ -195,12 +196,12 @@ def _fail_internally(error: Exception) -> NoReturn:
 
 
 def _print_warning(message: Warning | str, *_: object, **_more: object) -> None:
-    typer.echo(f"forebay: warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(f"forebay: warning: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def _fail(message: str, code: int) -> NoReturn:
     try:
-        typer.echo(f"forebay: {' '.join(message.split())}", err=True)
+        typer.echo(f"forebay: {printable(' '.join(message.split()))}", err=True)
     except OSError:  # nobody can be told
         _discard(2)
     sys.exit(code)

@@ -7,7 +7,7 @@ import typer
 
 from forebay.cli.signals import end_on_signals
 from forebay.show.options import Json
-from forebay.show.output import announce
+from forebay.show.output import announce, print_lines
 
 commands = typer.Typer()
 File = Annotated[Path, typer.Argument(help="TOML file of the node, as in examples/agent.toml.")]
@@ -28,7 +28,7 @@ def agent(file: File, check: Check = False, json: Json = False) -> None:
         return
     from forebay.act.control.agent.agent import Agent
 
-    running = Agent(agent_file, lambda line: typer.echo(f"forebay: {line}", err=True))
+    running = Agent(agent_file, lambda line: print_lines(f"forebay: {line}", err=True))
     ended = end_on_signals()
     running.start()
     announce({"ready": "agent", **document}, f"agent ready: node {document['node']}", json_line=json)

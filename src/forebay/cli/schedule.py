@@ -13,7 +13,7 @@ import typer
 from forebay.cli.signals import end_on_signals
 from forebay.model.units import format_duration, format_size
 from forebay.show.options import Json
-from forebay.show.output import announce, print_json, print_table
+from forebay.show.output import announce, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from forebay.act.slurm.planner.plan import Plan, PlannedJob
@@ -46,7 +46,7 @@ def schedule(
     if check:
         announce({"file": str(config), **about}, f"{config}: valid: {summary}", json_line=json)
         return
-    service = PlannerService(settings, lambda line: typer.echo(f"forebay: {line}", err=True))
+    service = PlannerService(settings, lambda line: print_lines(f"forebay: {line}", err=True))
     if release:
         with _explain_failure(config, "cannot give jobs back what they had"):
             count = service.release()

@@ -18,7 +18,7 @@ from forebay.cli.storage.connection import Service, Token, open_client
 from forebay.model.errors import BadInput, ForebayError, Refused, UserError
 from forebay.model.units import parse_duration
 from forebay.show.options import Json, parse_quantity
-from forebay.show.output import Document, print_json
+from forebay.show.output import Document, print_json, print_lines
 
 if TYPE_CHECKING:
     from forebay.act.slurm.burst_buffer.installation import Hooks, PlannedFile
@@ -256,7 +256,7 @@ def check(folder: Folder, service: Service = None, token: Token = None, json: Js
         print_json([{**asdict(check), "words": check.message} for check in checks])
     else:
         for check in checks:
-            typer.echo(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.message}")
+            print_lines(f"{'ok ' if check.fine else 'NOT'} {check.what}: {check.message}")
     if not all(check.fine for check in checks):
         raise Refused(f"not ready: {', '.join(check.what for check in checks if not check.fine)}")
 
@@ -317,7 +317,7 @@ def reconcile(
             except UserError as error:
                 if pause is None:
                     raise
-                typer.echo(f"forebay: {error}", err=True)
+                print_lines(f"forebay: {error}", err=True)
         _print_actions(actions, json)
         if pause is None:
             return
@@ -333,4 +333,4 @@ def _print_actions(actions: list[Action], json: bool) -> None:
     for action in actions:
         subject = f"grant {action.grant}" if action.grant else f"job {action.job}"
         what = action.what if action.grant else outcomes.get(action.what, action.what)
-        typer.echo(f"{subject}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))
+        print_lines(f"{subject}: {what}: {action.because}" + (f"; {action.advice}" if action.advice else ""))

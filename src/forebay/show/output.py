@@ -28,6 +28,12 @@ def print_json(document: object) -> None:
     typer.echo(json.dumps(plain(document), indent=2))
 
 
+def print_lines(*lines: str, err: bool = False) -> None:
+    """Print each text as one line, whatever characters others have put into it."""
+    for line in lines:
+        typer.echo(printable(line), err=err)
+
+
 def announce(document: Document, text: str, *, json_line: bool) -> None:
     """Print one line, as text or JSON, that a parent process can wait for."""
     typer.echo(json.dumps(document) if json_line else text)

@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput, UnknownName
 from forebay.model.grant import ENDED, State
 from forebay.model.units import format_duration, format_size, plural
 from forebay.show.options import Json
-from forebay.show.output import print_json
+from forebay.show.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -39,7 +39,7 @@ def nodes(client: Client, json: Json = False) -> None:
 def drain(client: Client, node: Node, disk: Disk = "") -> None:
     """Place no new grants on a node or disk; existing ones stay. For administrators."""
     client.drain(node, disk)
-    typer.echo(f"{_place(node, disk)}: drained, accepts no new grants")
+    print_lines(f"{_place(node, disk)}: drained, accepts no new grants")
 
 
 @commands.command(epilog="Example: forebay storage undrain storage1")
@@ -47,7 +47,7 @@ def drain(client: Client, node: Node, disk: Disk = "") -> None:
 def undrain(client: Client, node: Node, disk: Disk = "") -> None:
     """Place new grants on a node or disk again. For administrators."""
     client.undrain(node, disk)
-    typer.echo(f"{_place(node, disk)}: open, accepts new grants")
+    print_lines(f"{_place(node, disk)}: open, accepts new grants")
 
 
 @commands.command(epilog="Example: forebay storage give-up storage2")
@@ -73,7 +73,7 @@ def give_up(
     ):
         raise BadInput(place, f"not given up: it has volumes of {plural(lost, 'grant')}; confirm with --yes")
     client.remove(node, disk)
-    typer.echo(f"{place}: given up; grants with volumes there: {lost}")
+    print_lines(f"{place}: given up; grants with volumes there: {lost}")
 
 
 def _place(node: str, disk: str) -> str:
@@ -122,7 +122,7 @@ def policy(
     Only administrators can change it. `forebay replay` shows what another policy would have decided so far.
     """
     current = client.policy(name)
-    print_json({"policy": current}) if json else typer.echo(current)
+    print_json({"policy": current}) if json else print_lines(current)
 
 
 Changes = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Rules to change; others stay.")]
@@ -138,7 +138,7 @@ def rules(client: Client, changes: Changes = None, json: Json = False) -> None:
         return
     for name, value in cast(dict[str, float], current).items():
         text = format_size(value) if name == "split" else format_duration(value) if name in _DURATIONS else value
-        typer.echo(f"{name} = {str(text).lower() if isinstance(text, bool) else text}")
+        print_lines(f"{name} = {str(text).lower() if isinstance(text, bool) else text}")
 
 
 def _parse_change(change: str) -> tuple[str, str | int]:

@@ -13,6 +13,7 @@ import typer
 
 from forebay.model.units import parse_duration
 from forebay.show.options import parse_quantity
+from forebay.show.output import print_lines
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -35,7 +36,7 @@ def open_client(service: str | None = None, token: Path | None = None, authority
 
     client = Client(service_of(service), token=token, authority=authority)
     if sys.stderr.isatty():
-        client.report_wait = lambda because: typer.echo(
+        client.report_wait = lambda because: print_lines(
             f"{client.service} does not answer ({because}); trying for {client.patience:g} s", err=True
         )
     return client

@@ -14,7 +14,7 @@ from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, SHARED_FOLDER, VOLUMES_FOLDER, State
 from forebay.model.units import parse_size, plural
 from forebay.show.options import Json, parse_quantity
-from forebay.show.output import print_json
+from forebay.show.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from forebay.act.control.client import Client
@@ -75,7 +75,7 @@ def request(
         grant = client.request(**form)
     except KeyboardInterrupt:  # before the service answered: leave nothing behind
         grant = client.release(client.request(**form)["id"])
-        typer.echo(f"grant {grant['id']}: released", err=True)
+        print_lines(f"grant {grant['id']}: released", err=True)
         raise
     if wait or env or at_most is not None:
         grant = _wait(client, grant, patience, release=not keep)
@@ -144,13 +144,13 @@ def _wait(client: Client, grant: GrantDocument, patience: float, *, release: boo
         for latest in client.follow(grant, patience):
             grant, progress = latest, tables.describe_progress(latest)
             if progress and progress != shown:
-                typer.echo(progress, err=True)
+                print_lines(progress, err=True)
             shown = progress
     except KeyboardInterrupt:
         if release:
             client.release(grant["id"])
         outcome = "released" if release else f"kept; to wait again: forebay storage wait {grant['id']}"
-        typer.echo(f"grant {grant['id']}: {outcome}", err=True)
+        print_lines(f"grant {grant['id']}: {outcome}", err=True)
         raise
     if tables.describe_progress(grant):
         again = f"to wait again: forebay storage wait {grant['id']}"
@@ -176,7 +176,7 @@ def release(
         print_json(after[0] if len(after) == 1 else after)
     else:
         for grant in after:
-            typer.echo(f"grant {grant['id']}: {grant['state']}")
+            print_lines(f"grant {grant['id']}: {grant['state']}")
     for old, new in zip(before, after, strict=True):
         if waits and old["state"] == "releasing" and new["state"] in ("failed", "releasing"):
             state = "failed" if new["state"] == "failed" else "is still releasing"
@@ -191,7 +191,7 @@ def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: flo
     end = time.monotonic() + patience
     while any(grant["state"] == "releasing" for grant in grants) and (left := end - time.monotonic()) > 0:
         for line in {f"grant {grant['id']}: {mark}" for grant in grants for mark in grant["marks"]} - shown:
-            typer.echo(line, err=True)
+            print_lines(line, err=True)
             shown.add(line)
         grants = [client.wait(g["id"], left, known="releasing") if g["state"] == "releasing" else g for g in grants]
     return grants
@@ -202,7 +202,7 @@ def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: flo
 def extend(client: Client, grant: Id, by: By, json: Json = False) -> None:
     """Extend a grant, if no other grant has reserved its space."""
     extended = client.extend(grant, parse_seconds("--by", by))
-    print_json(extended) if json else typer.echo(f"grant {grant}: until {tables.format_time(extended['until'])}")
+    print_json(extended) if json else print_lines(f"grant {grant}: until {tables.format_time(extended['until'])}")
 
 
 @commands.command("list", epilog="Example: forebay storage list --state queued")
@@ -262,12 +262,12 @@ def stage(
     for document in client.follow_staging(begun) if wait else [begun]:
         said = tables.describe_staging(document)
         if wait and said != shown and document["staging"] and document["staging"]["state"] == "running":
-            typer.echo(said, err=True)
+            print_lines(said, err=True)
         shown = said
     staging = document["staging"]
     if staging is not None and staging["state"] == "failed":
         raise Refused(f"grant {grant}: {staging['said']}")
-    print_json(document) if json else typer.echo(f"grant {grant}: {tables.describe_staging(document)}")
+    print_json(document) if json else print_lines(f"grant {grant}: {tables.describe_staging(document)}")
 
 
 @commands.command(epilog="Example: forebay storage mount 3f0c...")
@@ -289,8 +289,10 @@ def mount(
     path = str(mount_grant(client, client.grant(grant), at=at))
     if json:
         print_json({"grant": grant, "path": path})
+    elif env:
+        typer.echo("\n".join(tables.shell_exports(grant, [path])))
     else:
-        typer.echo("\n".join(tables.shell_exports(grant, [path])) if env else f"path: {path}")
+        print_lines(f"path: {path}")
 
 
 @commands.command(epilog="Example: forebay storage unmount 3f0c...")
@@ -306,7 +308,7 @@ def unmount(
 
     there = SharedMount((at or Path(SHARED_FOLDER) / grant).absolute()).unmount()
     outcome = "unmounted" if there else "not mounted here"
-    print_json({"grant": grant, "unmounted": there}) if json else typer.echo(f"grant {grant}: {outcome}")
+    print_json({"grant": grant, "unmounted": there}) if json else print_lines(f"grant {grant}: {outcome}")
 
 
 @commands.command(epilog="Example: forebay storage attach 3f0c...")
@@ -329,7 +331,7 @@ def attach(
     elif env:
         typer.echo("\n".join(tables.shell_exports(grant, paths)))
     else:
-        typer.echo("\n".join(f"path: {path}" for path in paths))
+        print_lines(*(f"path: {path}" for path in paths))
 
 
 @commands.command(epilog="Example: forebay storage detach 3f0c...")
@@ -340,4 +342,4 @@ def detach(grant: Id, at: At = Path(VOLUMES_FOLDER), json: Json = False) -> None
     node = Attachments(folder=at.absolute())
     names = [name for name in node.list_names(grant=grant) if node.detach(name)]
     outcome = f"{plural(len(names), 'volume')} detached" if names else "not attached here"
-    print_json({"grant": grant, "detached": names}) if json else typer.echo(f"grant {grant}: {outcome}")
+    print_json({"grant": grant, "detached": names}) if json else print_lines(f"grant {grant}: {outcome}")

@@ -13,7 +13,7 @@ import typer
 from forebay.model.errors import Refused
 from forebay.model.grant import AVAILABLE
 from forebay.model.units import format_size
-from forebay.show.output import print_json, print_table
+from forebay.show.output import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from forebay.act.control.documents import DiskDocument, GrantDocument, NodeDocument, StoryLine, StrayDocument
@@ -64,7 +64,7 @@ def report_grant(grant: GrantDocument, *, json: bool, env: bool) -> None:
         settings = [volume["settings"] for volume in grant["volumes"] if volume["settings"] and not is_shared]
         typer.echo("\n".join(shell_exports(grant["id"], grant["paths"], settings)))
     else:
-        typer.echo("\n".join([_summary(grant), *_places(grant)]))
+        print_lines(_summary(grant), *_places(grant))
 
 
 def _summary(grant: GrantDocument) -> str:
@@ -101,7 +101,7 @@ def _places(grant: GrantDocument) -> Iterable[str]:
 
 def print_grants(grants: Sequence[GrantDocument]) -> None:
     if not grants:
-        typer.echo("no grants")
+        print_lines("no grants")
         return
     columns = ("id", "state", "size", "until", "owner", "job", "on", "why")
     print_table("", columns, [_row(grant) for grant in grants])
@@ -117,15 +117,15 @@ def _row(grant: GrantDocument) -> tuple[object, ...]:
 
 def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
     """Print a grant with its volumes, and one line per event of its story."""
-    typer.echo(_summary(grant))
+    print_lines(_summary(grant))
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
-            typer.echo(f"  {line}")
+            print_lines(f"  {line}")
     if grant.get("staging"):
-        typer.echo(f"  {describe_staging(grant)}")
+        print_lines(f"  {describe_staging(grant)}")
     owner = grant["user"] or f"uid {grant['uid']}"
     job = f", job {grant['job']}" if grant["job"] else ""
-    typer.echo(f"  owner {owner}{job}, requested {format_time(grant['created'])}")
+    print_lines(f"  owner {owner}{job}, requested {format_time(grant['created'])}")
     if grant["volumes"]:
         is_shared = grant.get("type") == "shared"
         rows = [
@@ -136,9 +136,9 @@ def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
         last = "data server" if is_shared else "path"
         print_table("Volumes", ("node", "disk", "size", "state", last), rows)
     for line in _places(grant):
-        typer.echo(line)
+        print_lines(line)
     for event in story:
-        typer.echo(f"{format_time(event['time'])} {event.get('node') or 'service'}: {event['text']}")
+        print_lines(f"{format_time(event['time'])} {event.get('node') or 'service'}: {event['text']}")
 
 
 def print_nodes(nodes: Sequence[NodeDocument]) -> None:
@@ -172,7 +172,7 @@ def print_strays(strays: Sequence[StrayDocument], json: bool, outcome: str = "")
         print_json(strays)
         return
     if outcome or not strays:
-        typer.echo(outcome or "no strays")
+        print_lines(outcome or "no strays")
     if strays:
         rows = [
             (s["node"], s["disk"], s["name"], format_size(s["size"]), s["user"] or s["uid"], format_time(s["since"]),
