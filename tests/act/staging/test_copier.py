@@ -97,6 +97,43 @@ def test_links_in_the_space_lead_no_copy_elsewhere(tmp_path: Path, space: Path, 
     assert not list(space.glob("elsewhere/*"))
 
 
+def test_what_cannot_be_copied_is_named_and_all_else_is_copied_with_its_modes(tmp_path: Path, space: Path) -> None:
+    source = make_tree(tmp_path / "source")
+    (source / "folder" / "deep").mkdir()
+    (source / "folder" / "deep" / "file").write_text("text")
+    kept = tree(source)
+    for name in ("1", "2"):
+        os.mkfifo(source / "folder" / f"pipe{name}")
+        (source / "folder" / "deep" / f"link{name}").symlink_to("/etc")
+    for folder in ("folder/deep", "folder", ""):
+        (source / folder).chmod(0o555)
+        os.utime(source / folder, ns=(10**18, 10**18))
+    with pytest.raises(UserError) as caught:
+        stage_in(source, space)
+    deep, pipes = source / "folder" / "deep", source / "folder"
+    assert str(caught.value) == (
+        "4 entries cannot be copied, leave them out: "
+        f"{deep}/link1 is a link to '/etc', outside the copied tree; {deep}/link2 is a link to '/etc', outside the "
+        f"copied tree; {pipes}/pipe1 is not a file, folder or link; and 1 more"
+    )
+    assert {name: tree(source)[name] for name in kept} == tree(space / "copy")
+
+
+def test_folders_get_their_modes_when_a_staging_fails(
+    tmp_path: Path, space: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_tree(tmp_path / "source")
+    (source / "folder").chmod(0o555)
+
+    def fail(*_: object, **__: object) -> None:
+        raise UserError("disk full")
+
+    monkeypatch.setattr(Copier, "sync", fail)
+    with pytest.raises(UserError, match="disk full"):
+        stage_in(source, space)
+    assert stat.S_IMODE((space / "copy" / "folder").stat().st_mode) == 0o555
+
+
 class _Death:
     """Ends this process, as a signal would, at its N-th change of a file; before that, writes half of the data."""
 

@@ -98,8 +98,17 @@ def test_a_reason_of_one_node_ends_it_for_all() -> None:
     made = ready("x", "y", expose="shared", servers=2)
     stage(made, "out")
     copied(made, "x", Progress(files=2), because="/home/ann/out: no space left on device")
-    assert staging(made).describe() == "stage-out failed after 0 files, 0 B: /home/ann/out: no space left on device"
+    assert staging(made).describe() == "stage-out failed after 2 files, 0 B: /home/ann/out: no space left on device"
     assert copies(made, "x", "y") == []
+
+
+def test_a_failure_that_says_less_than_was_reported_takes_nothing_back() -> None:
+    made = ready("x")
+    stage(made)
+    copied(made, "x", Progress(files=2, bytes=10, total=5))
+    copied(made, "x", Progress(), because="it broke")
+    assert staging(made).describe() == "stage-in failed after 2 of 5 files, 10 B: it broke"
+    check(made.control)
 
 
 def test_a_name_that_no_volume_has_is_an_error_and_one_that_some_have_is_not() -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from forebay.act.staging.folders import Differs, Entry, File, Folder, NewFile, Status, part_name
 from forebay.act.staging.journal import Journal, Source
-from forebay.act.staging.links import copy_link
+from forebay.act.staging.links import copy_link, read_link
 from forebay.act.staging.task_pool import Task, TaskPool
 from forebay.model.errors import BadInput, UserError, name_errors
 from forebay.model.file_times import clamp_time
@@ -31,6 +31,8 @@ _MODE = 0o777 | stat.S_ISVTX
 _TOGETHER = 64
 """Files whose small ones are copied together."""
 _MOST_BYTES = 4 << 20
+_SHOWN = 3
+"""Entries that cannot be copied which an error names."""
 
 
 class Tree(NamedTuple):
@@ -59,10 +61,15 @@ class Copier:
         self._journal, self._tag, self._number, self._nodes, self._settles = journal, tag, number, nodes, settles
         self._lock = threading.Lock()
         self._parted: list[_FileCopy] = []
+        self._refused: list[tuple[str, str]] = []
+        self._refusals = 0
         self.files = self.bytes = self.total = 0
 
     def copy(self, trees: Iterable[Tree]) -> None:
-        """Copy the files and links of the trees, and make their folders. After an error, remove incomplete copies."""
+        """Copy the files and links of the trees, and make their folders. After an error, remove incomplete copies.
+
+        What cannot be copied, such as a pipe or a link that leads out of the tree, is left out; `settle` reports it.
+        """
         trees = list(trees)
         counter = threading.Thread(target=self._count, args=(trees,), name="count", daemon=True)
         counter.start()
@@ -71,15 +78,31 @@ class Copier:
             self.sync(trees)
         except BaseException:
             self.remove_incomplete({tree.label: tree.target for tree in trees})
+            TaskPool(WORKERS).run(partial(self._try_settle_folder, tree.source, tree.target) for tree in trees)
             raise
 
     def settle(self, trees: Iterable[Tree]) -> None:
-        """Complete what several nodes have copied, and give folders the modes and times of their sources."""
+        """Complete what several nodes have copied, and give folders the modes and times of their sources.
+
+        Raise BadInput at the end if something could not be copied.
+        """
         trees = list(trees)
         for copy in self._parted:
             copy.publish()
         TaskPool(WORKERS).run(partial(self._settle_folder, tree.source, tree.target) for tree in trees)
         self.sync(trees)
+        if self._refusals == 1:
+            raise BadInput(*self._refused[0])
+        if self._refusals:
+            shown = "; ".join(f"{path} {reason.partition(';')[0]}" for path, reason in self._refused)
+            more = f"; and {self._refusals - _SHOWN:,} more" if self._refusals > _SHOWN else ""
+            raise UserError(f"{self._refusals:,} entries cannot be copied, leave them out: {shown}{more}")
+
+    def _refuse(self, error: BadInput) -> None:
+        """Note that an entry cannot be copied."""
+        with self._lock:
+            self._refusals += 1
+            self._refused = sorted([*self._refused, (error.where, error.reason)])[:_SHOWN]
 
     def sync(self, trees: Iterable[Tree]) -> None:
         """Put everything that was copied onto the disks."""
@@ -132,11 +155,16 @@ class Copier:
             return self._visit_folder(tree, depth)
         if kind == stat.S_IFREG:
             return self._copy_files((tree,))
-        if kind == stat.S_IFLNK:
-            if self._is_mine(tree.label):
-                copy_link(source, tree.target, depth)
+        try:
+            if kind != stat.S_IFLNK:
+                raise BadInput(source.path, "is not a file, folder or link; leave it out")
+            destination = read_link(source, depth)
+        except BadInput as error:
+            self._refuse(error)
             return None
-        raise BadInput(source.path, "is not a file, folder or link; leave it out")
+        if self._is_mine(tree.label):
+            copy_link(destination, tree.target)
+        return None
 
     def _visit_folder(self, tree: Tree, depth: int) -> Iterator[Task]:
         with name_errors(tree.source.path):
@@ -239,22 +267,14 @@ class Copier:
             self.files += files
             self.bytes += count
 
+    def _try_settle_folder(self, source: Entry, target: Entry) -> Iterable[Task] | None:
+        """Settle what was made of a folder before its staging failed."""
+        with suppress(OSError, UserError):
+            return [partial(self._try_settle_folder, *ends) for ends in _settle_folder(source, target)]
+        return None
+
     def _settle_folder(self, source: Entry, target: Entry) -> Iterable[Task] | None:
-        with name_errors(source.path):
-            status = source.folder.status(source.name)
-        if not stat.S_ISDIR(status.mode):
-            return None
-        with name_errors(source.path):
-            below = source.folder.enter(source.name)
-            names = below.list_names()
-        with name_errors(target.path):
-            inside = target.folder.enter(target.name)
-            inside.set_status(stat.S_IMODE(status.mode), status.mtime, status.atime)
-        return [
-            partial(self._settle_folder, Entry(below, name), Entry(inside, name))
-            for name, kind in names
-            if kind in (0, stat.S_IFDIR)
-        ]
+        return [partial(self._settle_folder, *ends) for ends in _settle_folder(source, target)]
 
 
 class _FileCopy:
@@ -338,6 +358,21 @@ class _FileCopy:
             folder.set_status(status.mode & _MODE, status.mtime, status.atime, self._part)
             folder.rename(self._part, name)
         self._copier._journal.note_done({self._source: self._number})
+
+
+def _settle_folder(source: Entry, target: Entry) -> list[tuple[Entry, Entry]]:
+    """Give a folder the mode and times of its source; return what may be folders in it. Files are left alone."""
+    with name_errors(source.path):
+        status = source.folder.status(source.name)
+    if not stat.S_ISDIR(status.mode):
+        return []
+    with name_errors(source.path):
+        below = source.folder.enter(source.name)
+        names = below.list_names()
+    with name_errors(target.path):
+        inside = target.folder.enter(target.name)
+        inside.set_status(stat.S_IMODE(status.mode), status.mtime, status.atime)
+    return [(Entry(below, name), Entry(inside, name)) for name, kind in names if kind in (0, stat.S_IFDIR)]
 
 
 def change_error(tree: Tree) -> Changed:

@@ -14,12 +14,17 @@ def refuse_link(path: str) -> BadInput:
     return BadInput(path, "is a link; staging does not follow links")
 
 
-def copy_link(source: Entry, target: Entry, depth: int) -> None:
-    """Copy a link; `depth` is its depth in the copied tree."""
+def read_link(source: Entry, depth: int) -> str:
+    """Read a link; `depth` is its depth in the copied tree. BadInput if it leads out of the tree."""
     with name_errors(source.path):
         destination = source.folder.read_link(source.name)
     if not is_inside(destination, depth):
         raise BadInput(source.path, f"is a link to {destination!r}, outside the copied tree; remove the link")
+    return destination
+
+
+def copy_link(destination: str, target: Entry) -> None:
+    """Make a link in place of another one."""
     folder, name = target
     with name_errors(target.path):
         with suppress(FileNotFoundError):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from forebay.act.command import become_user, user_groups
-from forebay.act.staging.copier import Copier
+from forebay.act.staging.copier import Copier, Tree
 from forebay.act.staging.folders import Folder
 from forebay.act.staging.journal import Journal
 from forebay.act.staging.path_pairs import find_targets, find_trees, open_volume
@@ -82,6 +82,33 @@ def carry_out(
         raise BadInput(action.pairs[missing[0]][0], "no such file or directory")
     nodes = 1 if shared is None else action.nodes
     copier = Copier(journal, plan.tag, number=action.number, nodes=nodes, settles=action.settle)
+    try:
+        return _copy(action, copier, trees, missing, shared is not None, await_others)
+    except (ForebayError, OSError) as error:
+        done = Progress(files=copier.files, bytes=copier.bytes, total=copier.total)
+        raise _Failed(done, _describe(error)) from error
+
+
+class _Failed(UserError):
+    """The work failed after this `progress`."""
+
+    def __init__(self, progress: Progress, because: str) -> None:
+        super().__init__(because)
+        self.progress = progress
+
+
+def _describe(error: ForebayError | OSError) -> str:
+    return f"cannot copy: {why(error)}" if isinstance(error, OSError) else str(error)
+
+
+def _copy(
+    action: CopyAction,
+    copier: Copier,
+    trees: Sequence[Tree],
+    missing: Sequence[int],
+    is_shared: bool,
+    await_others: Callable[[Progress], None],
+) -> Progress:
     with _progress_printed(copier):
         copier.copy(trees)
     progress = Progress(
@@ -89,9 +116,9 @@ def carry_out(
     )
     if action.nodes > 1 and not action.settle:
         await_others(progress)
-    if action.nodes > 1 and shared is None and (replaced := copier.find_replaced(trees)):
+    if action.nodes > 1 and not is_shared and (replaced := copier.find_replaced(trees)):
         raise BadInput(replaced, "comes from volumes of two nodes, and only one is left; use different names")
-    if shared is None or action.number == 0:
+    if not is_shared or action.number == 0:
         copier.settle(trees)
     return replace(progress, step=Step.SETTLED)
 
@@ -153,10 +180,10 @@ def main(argv: Sequence[str]) -> int:
         journal = Journal(journal_file)
         with _open_shared(plan, journal) as shared:
             _print(carry_out(plan, journal, shared, await_others))
-    except ForebayError as error:
-        _print(Progress(), str(error))
-    except OSError as error:
-        _print(Progress(), f"cannot copy: {why(error)}")
+    except _Failed as error:
+        _print(error.progress, str(error))
+    except (ForebayError, OSError) as error:
+        _print(Progress(), _describe(error))
     return 0
 
 

@@ -81,8 +81,9 @@ class Copied(Command):
         progress = self.progress
         if progress.step is Step.SETTLED and before.step is Step.COPIED:
             progress = replace(before, step=Step.SETTLED)  # nothing is copied in this step
-        if self.because:
-            progress = before
+        if self.because:  # earlier releases do not say how far they were
+            most = {name: max(getattr(before, name), getattr(progress, name)) for name in ("files", "bytes", "total")}
+            progress = replace(before, **most)
         if progress != before:
             draft.emit(ev.StagingMoved(at=draft.now, grant=grant.id, node=self.node, progress=progress))
         if self.because:
