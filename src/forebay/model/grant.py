@@ -180,6 +180,7 @@ class Grant:
     first: int = 0  # the number of its first volume: no two volumes ever have the same name
     avoids: tuple[str, ...] = ()  # disks on which its volumes could not be created before it was queued again
     staging: Staging | None = None  # the latest
+    failed_stagings: tuple[str, ...] = ()  # how those that failed ended, as sentences; the latest ones
 
     @property
     def is_staging(self) -> bool:

@@ -111,6 +111,20 @@ def test_a_failure_that_says_less_than_was_reported_takes_nothing_back() -> None
     check(made.control)
 
 
+def test_every_staging_that_failed_is_told_until_the_grant_ends() -> None:
+    made = ready("x")
+    for key, because in (("a", "/home/ann/in/pipe: it broke"), ("b", ""), ("c", "it broke again"), ("d", "")):
+        stage(made, key=key)
+        copied(made, "x", Progress() if because else SETTLED, because, key=key)
+    failures = ["stage-in failed after 0 files, 0 B: /home/ann/in/pipe: it broke"]
+    failures.append("stage-in failed after 0 files, 0 B: it broke again")
+    assert staging(made).state is StagingState.DONE and made.control.marks(grant_id(1)) == failures
+    check(made.control)
+    made.do(co.Release(caller=USER, grant=grant_id(1)))
+    made.carry_out("x")
+    assert made.control.marks(grant_id(1)) == []
+
+
 def test_a_name_that_no_volume_has_is_an_error_and_one_that_some_have_is_not() -> None:
     for missing, state in (((), StagingState.RUNNING), ((0,), StagingState.FAILED)):
         made = ready("x", "y")

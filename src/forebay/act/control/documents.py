@@ -77,7 +77,7 @@ class GrantSummary(TypedDict):
     tried: Annotated[Count, "How often the request was retried."]
     expected: Annotated[Moment, "When space is expected; 0: unknown."]
     staging: Annotated[StagingDocument | None, "The latest copies of files into or out of it."]
-    marks: Annotated[list[str], "Problems that its owner should know, such as a silent node."]
+    marks: Annotated[list[str], "Problems that its owner should know, such as a silent node or stagings that failed."]
     created: Annotated[Moment, "When it was requested."]
     changed: Annotated[Moment, "When it last changed."]
 

@@ -121,7 +121,7 @@ def print_grant(grant: GrantDocument, story: Sequence[StoryLine]) -> None:
     for line in (grant["because"] if not describe_progress(grant) else "", *grant.get("marks", ())):
         if line:
             print_lines(f"  {line}")
-    if grant.get("staging"):
+    if grant.get("staging") and describe_staging(grant) not in grant.get("marks", ()):
         print_lines(f"  {describe_staging(grant)}")
     owner = grant["user"] or f"uid {grant['uid']}"
     job = f", job {grant['job']}" if grant["job"] else ""

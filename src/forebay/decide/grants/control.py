@@ -15,7 +15,7 @@ from forebay.decide.grants.queue import sweep_queue
 from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
-from forebay.model.grant import HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
+from forebay.model.grant import AVAILABLE, HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState
 
 _WARM_UP = (10, 250, 900, 900, 10)  # sizes: unsplit, split, all free space, more than the free space, unsplit again
 
@@ -138,6 +138,8 @@ class Control:
                 marks.append(f"node {volume.node} does not answer")
             if tables.disks[volume.disk].unseen:
                 marks.append(f"the agent cannot access disk {volume.disk}: {tables.disks[volume.disk].unseen}")
+        if grant.state in AVAILABLE:
+            marks += grant.failed_stagings
         return list(dict.fromkeys(marks))
 
     def next_due(self, now: float) -> float | None:

@@ -16,6 +16,7 @@ _WAITS = {"state": State.QUEUED, "volumes": 0, "start": 0.0, "end": 0.0, "policy
 _WAITS_NO_LONGER = {"until": 0.0, "expected": 0.0}
 _HAS_SPACE = {"state": State.GRANTED, "reason": Reason.NONE, **_WAITS_NO_LONGER}
 _REFUSED = {"state": State.REFUSED, **_WAITS_NO_LONGER}
+_MOST_FAILED = 100  # stagings that failed which a grant remembers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,10 @@ class StagingEnded(GrantEvent):
     def apply(self, tables: Tables) -> None:
         staging = _staging_of(tables, self.grant)
         new = replace(staging, state=self.state, because=self.because, ended=self.at)
-        tables.grants.change(self.grant, staging=new)
+        failed = tables.grants[self.grant].failed_stagings
+        if self.state is StagingState.FAILED:
+            failed = (*failed, self.said)[-_MOST_FAILED:]
+        tables.grants.change(self.grant, staging=new, failed_stagings=failed)
 
     def sentence(self) -> str:
         return self.said
