@@ -97,7 +97,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the parent ignored it, every child would seem to succeed
     _open_closed_streams()
     output = _Output(sys.stdout.fileno(), "w", closefd=False)
-    if sys.stdout is sys.__stdout__:
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(output),
             encoding=sys.stdout.encoding,
