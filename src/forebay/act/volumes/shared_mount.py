@@ -143,7 +143,7 @@ class SharedMount:
         try:
             yield
         except OSError as error:
-            reason = f"cannot be created: {why(error)}; name a folder of yours with --at"
+            reason = f"cannot be created: {why(error)}; with --at, name a folder in one that you can write to"
             raise BadInput(str(error.filename or self.path), reason) from None
 
     def _start(self) -> None:
