@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -9,11 +10,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from forebay.act.control.api.server import _open_sockets
 from forebay.act.control.service.settings import ServiceSettings, read_service
+from forebay.act.forward.net.address import CantListen
 from forebay.decide.grants.codec import from_line
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
@@ -94,6 +98,28 @@ def test_over_tcp_there_is_tls_and_nobody_without_a_token(tmp_path: Path) -> Non
             client.headers["Authorization"] = f"Bearer {secret}"
             answer = client.post("/v1/grants", json={"size": GB, "seconds": 60})
             assert (answer.status_code, answer.json()["uid"]) == (201, 1000)
+
+
+def test_all_addresses_of_a_name_are_listened_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is another machine's."""
+    hosts = ("192.0.2.1", "127.0.0.1", "127.0.0.2")
+    real = socket.getaddrinfo
+
+    def look_up(host: str, *rest: Any, **more: Any) -> Any:
+        names = hosts if host == "service.test" else (host,)
+        return [place for name in names for place in real(name, *rest, **more)]
+
+    monkeypatch.setattr("socket.getaddrinfo", look_up)
+    own, key = certificate(tmp_path)
+    with running(tmp_path, listen="service.test:0", certificate=own, key=key) as service:
+        _, *addresses = service.addresses
+        port = addresses[0].rpartition(":")[2]
+        assert addresses == [f"https://{host}:{port}" for host in hosts[1:]]
+        for host in hosts[1:]:
+            socket.create_connection((host, int(port)), 60).close()
+        used = ServiceSettings(socket=None, listen=f"service.test:{port}", certificate=own, key=key)
+        with pytest.raises(CantListen, match="the address is in use"):
+            _open_sockets(used)
 
 
 def test_tls_needs_a_certificate_and_a_key_that_nobody_else_may_read(tmp_path: Path) -> None:

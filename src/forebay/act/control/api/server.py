@@ -1,6 +1,7 @@
 """The service on its sockets, with limits on connections and on slow callers. Only this module uses uvicorn."""
 
 import asyncio
+import errno
 import gc
 import os
 import socket
@@ -22,11 +23,11 @@ from forebay.act.control.errors import ErrorCode, TooMany, encode_error
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import Limits, ServiceSettings, make_private, private_files
-from forebay.act.forward.net.address import Address, open_listener, parse_address
+from forebay.act.forward.net.address import Address, CantListen, open_listener, parse_address
 from forebay.act.log import Log
 from forebay.history.store import open_store
 from forebay.model.compile_hooks import hooks
-from forebay.model.errors import BadInput, name_errors
+from forebay.model.errors import BadInput, name_errors, why
 
 _HEAD = 16_384  # most bytes of a request's head
 _GRACE = 5  # seconds to finish answers when the service ends
@@ -292,8 +293,33 @@ def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
         except (OSError, ssl.SSLError) as error:
             sentence = f"cannot be used as a certificate with key {settings.key}: {error}"
             raise BadInput(str(settings.certificate), sentence) from None
-        sockets.append((open_listener(parse_address(settings.listen, "service.listen")), tls))
+        sockets += [(listener, tls) for listener in _open_listeners(parse_address(settings.listen, "service.listen"))]
     return sockets
+
+
+def _open_listeners(address: Address) -> list[socket.socket]:
+    """Listen at all addresses that the host's name has on this machine, such as 127.0.0.1 and ::1 for localhost."""
+    try:
+        known = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CantListen(f"{address}: cannot listen: {why(error)}") from None
+    listeners: list[socket.socket] = []
+    missing: list[CantListen] = []
+    port = address.port
+    for host in dict.fromkeys(str(place[0]) for *_, place in known):
+        try:
+            listeners.append(open_listener(Address(host=host, port=port)))
+        except CantListen as error:
+            if not isinstance(error.__context__, OSError) or error.__context__.errno == errno.EADDRINUSE:
+                for listener in listeners:
+                    listener.close()
+                raise
+            missing.append(error)  # another machine's, or of a protocol that is turned off
+            continue
+        port = listeners[0].getsockname()[1]  # the same for all, if any free one will do
+    if not listeners:
+        raise missing[0]
+    return listeners
 
 
 def _address_of(listener: socket.socket) -> str:
