@@ -125,6 +125,8 @@ def test_what_makes_no_sense_is_told_before_the_service_is_asked(
     ran = forebay("storage", "request", *words)
     assert ran.code == 2 and says in ran.err and ran.err.count("\n") == 1
     assert fake.calls == []
+    forebay("storage", "show", "a?b#c%2F d")
+    assert fake.calls[0][1] == "/v1/grants/a%3Fb%23c%252F%20d"
 
 
 def test_a_refusal_is_one_line_with_the_reason(forebay: Forebay, fake: Fake) -> None:
@@ -187,6 +189,25 @@ def test_release_with_wait_ends_when_nothing_is_left(forebay: Forebay, quick: Fa
     name = quick.ask(MB)
     assert forebay("storage", "release", name).out == f"grant {name}: releasing\n"
     assert forebay("storage", "release", name, "--wait").out == f"grant {name}: released\n"
+
+
+def test_a_grant_that_cannot_be_released_does_not_keep_the_others(forebay: Forebay, quick: Fake) -> None:
+    one, two = quick.ask(MB), quick.ask(MB)
+    ran = forebay("storage", "release", one, "0" * 32, "x/y", two, one, "--wait")
+    assert (ran.code, ran.out) == (2, f"grant {one}: released\ngrant {two}: released\n")
+    lists = "; `forebay storage list` lists grants"
+    assert ran.err == f"forebay: no grant '{'0' * 32}'{lists}\nforebay: no grant 'x/y'{lists}\n"
+    assert [quick.state(grant) for grant in (one, two)] == ["released"] * 2
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../nodes", "../../etc", "a/b"])
+def test_a_name_that_is_no_grant_or_node_reaches_no_other_call(forebay: Forebay, fake: Fake, name: str) -> None:
+    for words in (("show", name), ("show", name, "--story"), ("release", name), ("extend", name, "--by", "1h")):
+        ran = forebay("storage", *words)
+        assert (ran.code, ran.err) == (2, f"forebay: no grant {name!r}; `forebay storage list` lists grants\n")
+    ran = forebay("storage", "drain", name)
+    assert ran.code == 2 and f"no node {name!r}" in ran.err
+    assert fake.calls == []
 
 
 def test_whoever_waits_is_told_why_as_soon_as_a_grant_is_being_released(forebay: Forebay, fake: Fake) -> None:

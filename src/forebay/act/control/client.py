@@ -16,7 +16,7 @@ from forebay.act.control.documents import GrantDocument
 from forebay.act.control.errors import ErrorCode, code_of_status
 from forebay.act.forward.net.key import read_key
 from forebay.model.errors import BadInput, UserError
-from forebay.model.grant import AVAILABLE, ENDED, LIVE, State
+from forebay.model.grant import AVAILABLE, ENDED, LIVE, NoSuchGrant, State
 from forebay.model.staging import LIMIT
 
 SERVICE = "unix:/run/forebay/service.sock"  # the default address of the service
@@ -302,8 +302,17 @@ def _is_staging(grant: GrantDocument) -> bool:
 
 
 def _grant(grant: str) -> str:
+    if not _is_segment(grant):
+        raise TurnedAway(ErrorCode.NOT_FOUND, str(NoSuchGrant(grant)))
     return f"/v1/grants/{quote(grant, safe='')}"
 
 
 def _node(node: str) -> str:
+    if not _is_segment(node):
+        raise TurnedAway(ErrorCode.NOT_FOUND, f"no node {node!r}; `forebay storage nodes` lists nodes")
     return f"/v1/nodes/{quote(node, safe='')}"
+
+
+def _is_segment(name: str) -> bool:
+    """Whether a path can hold the name: others would make it the path of another call, even if they are quoted."""
+    return name not in ("", ".", "..") and "/" not in name

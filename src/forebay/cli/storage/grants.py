@@ -167,20 +167,37 @@ def release(
     at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.")] = None,
     json: Json = False,
 ) -> None:
-    """Give grants back. Their data is deleted."""
+    """Give grants back. Their data is deleted. If one cannot be released, the others are."""
     patience = _parse_patience(at_most)
     waits = wait or at_most is not None
-    before = [client.release(grant) for grant in grants]
+    before, problems = _release_each(client, grants)
     after = _wait_for_removal(client, before, patience) if waits else before
     if json:
-        print_json(after[0] if len(after) == 1 else after)
+        if after:
+            print_json(after[0] if len(grants) == 1 else after)
     else:
         for grant in after:
             print_lines(f"grant {grant['id']}: {grant['state']}")
     for old, new in zip(before, after, strict=True):
         if waits and old["state"] == "releasing" and new["state"] in ("failed", "releasing"):
             state = "failed" if new["state"] == "failed" else "is still releasing"
-            raise Refused(f"grant {new['id']} {state}: {'; '.join([new['because'], *new['marks']])}")
+            problems.append(f"grant {new['id']} {state}: {'; '.join([new['because'], *new['marks']])}")
+    if problems:
+        print_lines(*(f"forebay: {problem}" for problem in problems), err=True)
+        raise typer.Exit(2)
+
+
+def _release_each(client: Client, grants: list[str]) -> tuple[list[GrantDocument], list[str]]:
+    """Release the grants; returns those that were released, and why others were not."""
+    from forebay.act.control.client import TurnedAway
+
+    released, problems = [], []
+    for grant in dict.fromkeys(grants):
+        try:
+            released.append(client.release(grant))
+        except TurnedAway as error:
+            problems.append(str(error))
+    return released, problems
 
 
 def _wait_for_removal(client: Client, grants: list[GrantDocument], patience: float) -> list[GrantDocument]:
@@ -275,7 +292,12 @@ def stage(
 def mount(
     client: Client,
     grant: Id,
-    at: Annotated[Path | None, typer.Option("--at", help="Mount it here [default: its path on every node].")] = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            "--at", help="Mount it here, in a folder that you can write to [default: its path on every node]."
+        ),
+    ] = None,
     env: Annotated[bool, typer.Option("--env", help="Print FOREBAY_PATH and more for a shell.")] = False,
     json: Json = False,
 ) -> None:
