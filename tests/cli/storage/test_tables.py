@@ -18,7 +18,7 @@ def document(**changes: Any) -> Any:
     texts: dict[str, Any] = dict.fromkeys(("user", "job", "because", "path"), EVIL)
     grant = {
         "id": "3f", "type": "volumes", "state": "ready", "size": 1, "until": 1.0, "uid": 1, "created": 1.0,
-        "volumes": [volume], "paths": [EVIL], "marks": [EVIL], "staging": {"state": "failed", "said": EVIL},
+        "volumes": [volume], "paths": [EVIL], "marks": [EVIL], "staging": {"state": "failed", "said": f"{EVIL}."},
     }  # fmt: skip
     return grant | texts | changes
 
