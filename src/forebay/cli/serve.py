@@ -27,7 +27,7 @@ def serve(
     json: Json = False,
 ) -> None:
     """Run the control service, which grants space on storage nodes."""
-    from forebay.act.control.service.settings import read_service
+    from forebay.act.control.service.settings import check_places, read_service
     from forebay.decide.registry import find
 
     texts = {"listen": listen, "db": db, "policy": policy, "silent": silent, "log": log}
@@ -38,6 +38,7 @@ def serve(
     settings = read_service(config, changes | ({"shadow": True} if shadow else {}))
     find("storage", settings.policy)
     if check:
+        check_places(settings)
         announce({"fine": True}, "the settings are valid", json_line=json)
         return
     from forebay.act.control.api.server import serve as run_service

@@ -2,6 +2,13 @@
 
 from sqlalchemy import Connection
 
-from forebay.history.store.database import Store, default_path, has_password, open_store, resolve_database
+from forebay.history.store.database import (
+    Store,
+    database_file,
+    default_path,
+    has_password,
+    open_store,
+    resolve_database,
+)
 
-__all__ = ["Connection", "Store", "default_path", "has_password", "open_store", "resolve_database"]
+__all__ = ["Connection", "Store", "database_file", "default_path", "has_password", "open_store", "resolve_database"]

@@ -129,6 +129,15 @@ def resolve_database(db: str, file: Path, key: str) -> str | None:
     return str(file.absolute().parent / Path(db).expanduser())
 
 
+def database_file(url: str, where: str) -> Path | None:
+    """The file of a database, if it is one; raise BadInput, which begins with `where`, if the address is not valid."""
+    try:
+        address = _address(url)
+    except BadInput as error:
+        raise BadInput(where, error.reason) from None
+    return Path(address.database) if _is_sqlite(address) and address.database else None
+
+
 def open_store(url: str | None = None, *, create: bool = True) -> Store:
     """Open the history at `url`: `sqlite:///path`, a path or `postgresql://…`; if None, at FOREBAY_DB or the default.
 

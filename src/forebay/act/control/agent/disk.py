@@ -9,6 +9,7 @@ from forebay.act.control.auth.volume_keys import without_key
 from forebay.act.volumes.exposure import Exposures
 from forebay.act.volumes.volume import Volume
 from forebay.act.volumes.volume_lifecycle import Volumes
+from forebay.model.units import format_size
 
 EXPOSE = "expose"
 """The field of every disk that says how clients reach its volumes; "none": the node mounts them."""
@@ -39,6 +40,13 @@ class AgentDisk:
             write_bandwidth=self.write_bandwidth, kind=self.volumes.kind, identity=self.identity,
             fields={EXPOSE: self.expose, "kind": self.volumes.kind, **self.fields},
         )  # fmt: skip
+
+    def describe_shortage(self) -> str:
+        """Say that the disk offers less than its settings promise; "" if it does not."""
+        if self.capacity is None or self.capacity <= self.volumes.usable():
+            return ""
+        promised, offered = format_size(self.capacity), format_size(self._capacity(0))
+        return f"disk {self.name}: capacity is {promised}, but only {offered} are usable and offered"
 
     def _capacity(self, before: int) -> int:
         """The capacity, at most the usable space. Small changes of the usable space do not change it."""

@@ -10,11 +10,13 @@ from forebay.act.volumes.kinds import open_exposures, open_volumes
 from forebay.decide.grants.machine import DISK_NAME, check_fields, check_node
 from forebay.history.toml import Bytes, BytesPerSecond, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, UnknownName
+from forebay.model.units import format_binary
 
 _MEANS = {"directory": ("none",), "btrfs": ("none",), "loop": ("none", "nbd"), "lvm": ("none", "nbd"),
           "nvmet": ("nvmet",)}  # fmt: skip
 """How clients can reach volumes of each kind; the first is the default."""
 _DAY = 86_400.0
+_LEAST = 1 << 20  # bytes of a disk
 
 
 class AgentSettings(Table):
@@ -26,7 +28,7 @@ class AgentSettings(Table):
     """The authority that signed the service's certificate (a PEM file), if the system does not know it."""
     folder: Annotated[Path, RelativePath]
     """Files that must survive a restart: numbers of reports, keys of exposed volumes."""
-    address: str = "127.0.0.1"  #: Where clients reach exposed volumes.
+    address: str = Field("127.0.0.1", pattern=r"^[A-Za-z0-9._:%-]{1,253}$")  #: Where clients reach exposed volumes.
     network_bandwidth: BytesPerSecond = 1.25e9  #: Bandwidth of the node's network.
     parallel: int = Field(4, ge=1, le=64)  #: How many volumes are made or released at once.
     look: Seconds = Field(60.0, ge=1.0, le=_DAY)  #: How often the agent checks its disks for lost volumes.
@@ -36,7 +38,7 @@ class AgentSettings(Table):
 
     def check(self, path: Path) -> None:
         check_node(self.node, self.network_bandwidth, f"{path}: agent.")
-        check_fields(f"{path}: agent.fields", self.fields)
+        _check_fields(f"{path}: agent.fields", self.fields)
         if parse_service(self.service, f"{path}: agent.service").url and self.token is None:
             raise BadInput(f"{path}: agent.token", "is missing; over a network, a token must identify the agent's node")
 
@@ -93,10 +95,22 @@ def _check_apart(where: str, disk: _Disk, other: _Disk) -> None:
         raise BadInput(f"{where}.group", f"already belongs to disk {other.name!r}; give each disk its own group")
 
 
+def _check_fields(where: str, fields: dict[str, Any]) -> None:
+    check_fields(where, fields)
+    for name, value in fields.items():
+        if value == "":
+            raise BadInput(
+                f"{where}.{name}", "is empty, so that nobody can ask for it; leave it out or give it a value"
+            )
+
+
 def _open_disk(where: str, disk: _Disk) -> AgentDisk:
-    check_fields(f"{where}.fields", disk.fields)
+    _check_fields(f"{where}.fields", disk.fields)
     if EXPOSE in disk.fields:
         raise BadInput(f"{where}.fields", f"must not contain {EXPOSE}; set {EXPOSE} in the disk's own table")
+    if disk.capacity is not None and disk.capacity < _LEAST:
+        size = format_binary(int(disk.capacity))
+        raise BadInput(f"{where}.capacity", f"must be at least 1 MiB, not {size}; a number without a unit is bytes")
     possible = _MEANS.get(disk.kind, ("none",))
     means = disk.expose or possible[0]
     if means not in possible:

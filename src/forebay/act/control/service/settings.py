@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
 from forebay.decide.grants.rules import GrantRules
-from forebay.history.store import Store, has_password, resolve_database
+from forebay.history.store import Store, database_file, has_password, resolve_database
 from forebay.history.toml import BeforeValidator, Bytes, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, why
 from forebay.model.units import format_duration
@@ -120,6 +120,30 @@ def read_service(path: Path | None, changes: Mapping[str, object]) -> ServiceSet
     if "db" not in changes:
         settings.db = resolve_database(settings.db or "", path, "service.db")
     return settings
+
+
+def check_places(settings: ServiceSettings) -> None:
+    """Check, without changing anything, that the databases, sockets and files that the settings name can be used."""
+    for key, url in (("service.db", settings.db or ""), ("service.history", settings.history)):
+        if (path := database_file(url, key)) is not None:
+            _check_file(path, key, is_written=key == "service.db")
+    if settings.munge is not None and not settings.munge.is_socket():
+        raise BadInput("service.munge", f"no socket at {settings.munge}; start munged, or name its socket")
+    if settings.schedule is not None:
+        _check_file(settings.schedule, "service.schedule", is_written=True)
+
+
+def _check_file(path: Path, key: str, *, is_written: bool) -> None:
+    """Check that the file exists, or, if it `is_written` later, that it can be created."""
+    if path.is_dir():
+        raise BadInput(key, f"{path} is a folder; give the path of a file")
+    if path.exists():
+        return
+    if not is_written:
+        raise BadInput(key, f"no such file: {path}; `forebay ingest --db {path} PATH...` creates it")
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(key, f"{path} cannot be created: {folder} is not a folder that you can write to")
 
 
 @contextmanager
