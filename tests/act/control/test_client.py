@@ -224,5 +224,20 @@ def test_the_address_comes_from_the_caller_then_the_environment_then_the_usual_p
 
 
 def test_an_authority_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read as a certificate authority"):
-        Client(parse_service("https://localhost:1"), authority=tmp_path / "none.pem")
+    path = tmp_path / "none.pem"
+    service = parse_service("https://localhost:1")
+    with pytest.raises(BadInput, match="cannot be read as a certificate authority") as missing:
+        Client(service, authority=path)
+    assert str(missing.value).endswith("(a PEM file): no such file or directory")
+    path.write_text("garbage")
+    with pytest.raises(BadInput, match="cannot be read as a certificate authority") as garbage:
+        Client(service, authority=path)
+    assert "[" not in str(garbage.value) and "_ssl.c" not in str(garbage.value)
+
+
+def test_a_call_without_a_token_names_the_ways_to_give_one(fake: Fake, client: Client) -> None:
+    fake.answer = lambda *_: (401, {"error": "authentication required"})  # type: ignore[method-assign]
+    with pytest.raises(
+        TurnedAway, match=r"^authentication required; name a file with your token: --token, or FOREBAY_"
+    ):
+        client.nodes()

@@ -261,6 +261,8 @@ class Client:
                     break
                 code, because = _error(answer)
                 if answer.status not in (502, 503, 504):
+                    if code.status == 401 and self.token is None:
+                        because += "; name a file with your token: --token, or FOREBAY_TOKEN_FILE"
                     raise TurnedAway(code, f"{because} ({trouble})" if trouble and code.status == 401 else because)
             except Failure as error:
                 because = describe_failure(error)

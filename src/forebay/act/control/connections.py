@@ -117,8 +117,16 @@ class Connections:
 def tls_context(authority: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
-    except (OSError, ssl.SSLError) as error:
-        raise BadInput(str(authority), f"cannot be read as a certificate authority (a PEM file): {error}") from None
+    except OSError as error:
+        reason = f"cannot be read as a certificate authority (a PEM file): {describe_tls_error(error)}"
+        raise BadInput(str(authority), reason) from None
+
+
+def describe_tls_error(error: OSError) -> str:
+    """Say why a certificate or key cannot be read, without what OpenSSL adds for programmers."""
+    if isinstance(error, ssl.SSLError):
+        return _OPENSSL.sub("", " ".join(str(error.strerror or error).split())) or "not a PEM file"
+    return why(error)
 
 
 def describe_failure(error: BaseException) -> str:
@@ -135,5 +143,5 @@ def describe_failure(error: BaseException) -> str:
     return reason
 
 
-_OPENSSL = re.compile(r"\[SSL: \w+\] | \(_ssl\.c:\d+\)")
+_OPENSSL = re.compile(r"\[\w+(?:: \w+)?\] | \(_ssl\.c:\d+\)")
 """What OpenSSL adds to its messages for programmers."""

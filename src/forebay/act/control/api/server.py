@@ -19,6 +19,7 @@ from forebay.act.control.api.app import Bounded, build
 from forebay.act.control.api.limits import Crowd, Seat, room_for
 from forebay.act.control.api.proxies import MOST, Proxies, plain_address, read_head
 from forebay.act.control.auth.callers import peer_of
+from forebay.act.control.connections import describe_tls_error
 from forebay.act.control.errors import ErrorCode, TooMany, encode_error
 from forebay.act.control.page.files import NO_PAGES, Pages
 from forebay.act.control.service.service import Service
@@ -290,8 +291,8 @@ def _open_sockets(settings: ServiceSettings) -> list[ListeningSocket]:
         assert settings.certificate is not None
         try:
             tls.load_cert_chain(settings.certificate, settings.key)
-        except (OSError, ssl.SSLError) as error:
-            sentence = f"cannot be used as a certificate with key {settings.key}: {error}"
+        except OSError as error:
+            sentence = f"cannot be used as a certificate with key {settings.key}: {describe_tls_error(error)}"
             raise BadInput(str(settings.certificate), sentence) from None
         sockets += [(listener, tls) for listener in _open_listeners(parse_address(settings.listen, "service.listen"))]
     return sockets
