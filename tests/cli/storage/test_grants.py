@@ -106,7 +106,7 @@ def test_a_time_to_start_is_told_as_seconds(forebay: Forebay, fake: Fake) -> Non
         (("--size", "much", "--time", "1h"), "--size: 'much' is not a number with a unit"),
         (("--size", "-1GB", "--time", "1h"), "--size: must be above 0"),
         (("--size", "0", "--time", "1h"), "--size: must be above 0"),
-        (("--size", "1e30GB", "--time", "1h"), "--size: must be above 0"),
+        (("--size", "1e30GB", "--time", "1h"), "--size: is too large"),
         (("--size", "1GB", "--time", "soon"), "--time: 'soon' is not a number"),
         (
             ("--size", "1GB", "--time", "1h", "--start", "noon"),
@@ -288,6 +288,34 @@ def test_what_is_not_allowed_is_one_line(forebay: Forebay, fake: Fake) -> None:
     for words in (("drain", "n1"), ("undrain", "n1", "--disk", "d0"), ("list",), ("release", "0" * 32)):
         ran = forebay("storage", *words)
         assert (ran.code, ran.err) == (2, "forebay: so it is\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--size", "1e400GB", "--time", "1h"), "--size: is too large: '1e400GB'"),
+        (("--size", "1GB", "--time", "1e300h"), "--time: is too large: '1e300h'"),
+        (("--size", "-1GB", "--time", "1h"), "--size: must be above 0, not '-1GB'"),
+    ],
+)
+def test_what_is_too_large_is_not_called_too_small(
+    forebay: Forebay, fake: Fake, words: tuple[str, ...], says: str
+) -> None:
+    assert forebay("storage", "request", *words).err == f"forebay: {says}\n"
+    assert fake.calls == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_list_for_a_node_that_is_not_there_suggests_one(forebay: Forebay) -> None:
+    ran = forebay("storage", "list", "--node", "n2")
+    assert (ran.code, ran.err) == (2, "forebay: no node 'n2'; did you mean 'n1'?\n")
+    assert forebay("storage", "list", "--node", "n1").out == "no grants\n"
+
+
+def test_nodes_are_listed_by_name(forebay: Forebay, fake: Fake) -> None:
+    disk = DiskSpec(name="d0", capacity=MB, write_bandwidth=1e9, read_bandwidth=1e9)
+    fake.do(co.Register(caller=co.Caller(role="agent", node="a9"), node="a9", network_bandwidth=1e9, disks=(disk,)))
+    assert [node["name"] for node in forebay("storage", "nodes", "--json").json] == ["a9", "n1"]
 
 
 def test_a_disk_is_drained_and_open_again(forebay: Forebay, fake: Fake) -> None:

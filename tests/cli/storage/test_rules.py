@@ -42,6 +42,13 @@ def test_an_unknown_policy_changes_nothing(forebay: Forebay, service: Running) -
     assert service.call("GET", "/v1/policy") == {"policy": "first-fit"}
 
 
+def test_a_rule_that_is_given_twice_changes_nothing(forebay: Forebay, service: Running) -> None:
+    before = service.call("GET", "/v1/rules")
+    ran = forebay("storage", "rules", "most=3", "most=1000")
+    assert (ran.code, ran.err) == (2, "forebay: rules: most is given twice\n")
+    assert service.call("GET", "/v1/rules") == before
+
+
 def test_rules_change_one_by_one_and_the_others_stay(forebay: Forebay, service: Running) -> None:
     before = service.call("GET", "/v1/rules")
     shown = forebay("storage", "rules", "split=1TB", "tries=3", "interval=2min").out.splitlines()

@@ -39,10 +39,13 @@ def test_what_is_kept_is_listed_adopted_and_discarded(forebay: Forebay, service:
     adopted = forebay("storage", "adopt", FIRST, "--time", "24h").out
     assert f"{FIRST}: adopted" in adopted and f"{FIRST}.0" not in adopted and f"{SECOND}.0" in adopted
     assert service.grant(FIRST)["seconds"] == 86_400
+    again = forebay("storage", "adopt", FIRST, "--time", "24h")
+    assert again.code == 2 and f"grant {FIRST} is making; there is nothing to adopt" in again.err
     assert [row["why"] for row in forebay("storage", "discard", SECOND, "--json").json] == ["it is being removed"]
     assert forebay("storage", "discard", "n").code == 0
     service.carry_out()
     assert forebay("storage", "strays").out == "no strays\n"
+    assert forebay("storage", "adopt", "n", "--time", "24h").out == "n: nothing to adopt\n"
     assert "in doubt" not in forebay("storage", "nodes").out
 
 

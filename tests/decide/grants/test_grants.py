@@ -364,7 +364,7 @@ def test_what_is_not_there_can_not_be_released_or_drained() -> None:
         made.do(co.Release(caller=USER, grant="x"))
     with pytest.raises(UnknownName, match="no node 'm'"):
         made.do(co.Drain(caller=ADMINISTRATOR, what="m"))
-    with pytest.raises(UnknownName, match="no disk on n 'x'; use one of: a"):
+    with pytest.raises(UnknownName, match="no disk of node n: 'x'; use one of: a"):
         made.do(co.Drain(caller=ADMINISTRATOR, what="n/x"))
     with pytest.raises(UnknownName, match="no storage policy"):
         made.do(co.ChangePolicy(caller=ADMINISTRATOR, policy="none"))

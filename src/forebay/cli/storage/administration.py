@@ -30,7 +30,7 @@ _DURATIONS = ("interval", "longest", "ahead", "remember")
 @with_client
 def nodes(client: Client, json: Json = False) -> None:
     """List the storage nodes and their disks, with state and use."""
-    documents = client.nodes()
+    documents = sorted(client.nodes(), key=lambda node: node["name"])
     print_json(documents) if json else print_nodes(documents)
 
 
@@ -100,7 +100,12 @@ def adopt(
     json: Json = False,
 ) -> None:
     """Make strays a grant again, with its old name and owner. For administrators."""
-    print_strays(client.adopt(what, parse_seconds("--time", time)), json, f"{what}: adopted")
+    seconds = parse_seconds("--time", time)
+    left = client.strays()
+    has_strays = any(what in (stray["node"], stray["name"].partition(".")[0]) for stray in left)
+    if has_strays or what not in [node["name"] for node in client.nodes()]:  # the service knows why not
+        left = client.adopt(what, seconds)
+    print_strays(left, json, f"{what}: adopted" if has_strays else f"{what}: nothing to adopt")
 
 
 @commands.command(epilog="Example: forebay storage discard storage1")
@@ -132,7 +137,12 @@ Changes = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", 
 @with_client
 def rules(client: Client, changes: Changes = None, json: Json = False) -> None:
     """Show or change the rules for grants: split, tries, longest time."""
-    current = client.rules(dict(_parse_change(change) for change in changes or []))
+    parsed = [_parse_change(change) for change in changes or []]
+    names = [name for name, _ in parsed]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput("rules", f"{name} is given twice")
+    current = client.rules(dict(parsed))
     if json:
         print_json(current)
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from forebay.model.errors import BadInput
 from forebay.model.units import parse_duration
 from forebay.show.options import parse_quantity
 from forebay.show.output import print_lines
@@ -63,7 +64,14 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def parse_seconds(option: str, text: str) -> float:
-    return parse_quantity(option, text, parse_duration, *POSITIVE)
+    return parse_positive(option, text, parse_duration)
 
 
-POSITIVE = (lambda value: 0 < value < 1e18), "must be above 0"
+def parse_positive(option: str, text: str, parse: Callable[[str], float]) -> float:
+    value = parse_quantity(option, text, parse, lambda value: value > 0, "must be above 0")
+    if value >= _TOO_LARGE:
+        raise BadInput(option, f"is too large: {text!r}")
+    return value
+
+
+_TOO_LARGE = 1e18

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forebay.cli.storage import tables
-from forebay.cli.storage.connection import POSITIVE, parse_seconds, with_client
-from forebay.model.errors import BadInput, Refused
+from forebay.cli.storage.connection import parse_positive, parse_seconds, with_client
+from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.model.grant import ENDED, SHARED_FOLDER, VOLUMES_FOLDER, State
 from forebay.model.units import parse_size, plural
-from forebay.show.options import Json, parse_quantity
+from forebay.show.options import Json
 from forebay.show.output import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def request(
     import secrets
 
     form: dict[str, Any] = {
-        "size": int(parse_quantity("--size", size, parse_size, *POSITIVE)),
+        "size": int(parse_positive("--size", size, parse_size)),
         "seconds": parse_seconds("--time", time),
         "start": _parse_start(start),
         "tier": tier,
@@ -234,6 +234,8 @@ def list_grants(
 ) -> None:
     """List your grants with their states and reasons. Administrators see all grants."""
     grants = list(client.grants(state=state, owner=owner, node=node))
+    if node and not grants and node not in (known := [document["name"] for document in client.nodes()]):
+        raise UnknownName("node", node, known)
     if not (everything or state):
         grants = [grant for grant in grants if State(grant["state"]) not in ENDED]
     print_json(grants) if json else tables.print_grants(grants)

@@ -52,6 +52,8 @@ class Adopt(PlaceCommand):
                     self._adopt(draft, name, parts)
             return
         parts = _only_held(tables.strays_of(self.what))
+        if not parts and self.what in tables.grants:
+            raise Refused(f"grant {self.what} is {tables.grants[self.what].state}; there is nothing to adopt")
         if not parts:
             raise NoSuchGrant(self.what)
         if because := _explain_no_adoption(draft, self.what, parts):

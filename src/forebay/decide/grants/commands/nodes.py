@@ -127,7 +127,7 @@ def _node(draft: Draft, what: str) -> LiveNode:
         return draft.tables.nodes[what]
     name, _, disk = what.partition("/")
     if name in draft.tables.nodes:
-        raise UnknownName(f"disk on {name}", disk, (known.spec.name for known in draft.tables.disks_of(name)))
+        raise UnknownName(f"disk of node {name}:", disk, (known.spec.name for known in draft.tables.disks_of(name)))
     raise UnknownName("node", name, draft.tables.nodes)
 
 
