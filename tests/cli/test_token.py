@@ -62,3 +62,13 @@ def test_a_token_for_a_link_goes_into_the_file_that_it_names(forebay: Forebay, m
     path.touch()
     assert forebay(*make, link).code == 0
     assert link.is_symlink() and len(path.read_text()) == 44
+
+
+@pytest.mark.parametrize("words", [("list",), ("remove", "a")])
+def test_a_database_that_is_not_there_is_not_called_a_history(
+    forebay: Forebay, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    ran = forebay("token", *words, "--db", tmp_path / "typo.db")
+    said = "no such database; give the service's with --db: `db` in its settings"
+    assert (ran.code, ran.err) == (2, f"forebay: {tmp_path}/typo.db: {said}\n")
+    assert not list(tmp_path.iterdir())

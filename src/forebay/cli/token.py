@@ -70,6 +70,7 @@ def remove(
     """Remove a token; it becomes invalid within seconds."""
     from forebay.history.store import open_store, tokens
 
+    _check_database(db)
     with open_store(db, create=False) as store, store.open_writer() as connection:
         if not tokens.remove_token(connection, name):
             raise UnknownName("token", name, [token.name for token in tokens.list_tokens(connection)])
@@ -81,6 +82,7 @@ def list_all(db: ServiceDatabase = None, json: Json = False) -> None:
     """List all tokens."""
     from forebay.history.store import open_store, tokens
 
+    _check_database(db)
     with open_store(db, create=False) as store, store.open_reader() as connection:
         listed = tokens.list_tokens(connection)
     documents = [{"name": t.name, "role": t.role, "node": t.node, "uid": t.uid} for t in listed]
@@ -89,3 +91,12 @@ def list_all(db: ServiceDatabase = None, json: Json = False) -> None:
     else:
         rows = [(t["name"], t["role"], t["node"] or "-", "-" if t["uid"] == -1 else t["uid"]) for t in documents]
         print_table("", ("token", "role", "node", "uid"), rows)
+
+
+def _check_database(db: str | None) -> None:
+    """Refuse a path without a database: it is probably not the service's."""
+    from forebay.history.store import database_file
+
+    path = database_file(db or "", "--db")
+    if path is not None and not path.exists():
+        raise BadInput(str(path), "no such database; give the service's with --db: `db` in its settings")
