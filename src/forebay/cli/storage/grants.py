@@ -167,7 +167,10 @@ def release(
     at_most: Annotated[str | None, typer.Option(help="Wait no longer than this.")] = None,
     json: Json = False,
 ) -> None:
-    """Give grants back. Their data is deleted. If one cannot be released, the others are."""
+    """Give grants back. Their data is deleted.
+
+    If one of them cannot be released, the others are.
+    """
     patience = _parse_patience(at_most)
     waits = wait or at_most is not None
     before, problems = _release_each(client, grants)
