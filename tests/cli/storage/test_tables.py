@@ -38,7 +38,8 @@ def test_what_others_write_cannot_forge_a_line_or_reach_the_terminal(capfd: pyte
     capfd.readouterr()
     tables.report_grant(document(state="queued", position=3), json=False, env=False)
     check_printed(capfd, lines=1)
-    tables.report_grant(document(), json=False, env=False)
+    volume = document()["volumes"][0] | {"path": EVIL}
+    tables.report_grant(document(volumes=[volume]), json=False, env=False)
     check_printed(capfd, lines=2)
 
 
