@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import open_store
 from support.command import Forebay
 from support.darshan_logs import Parts, wheel_log
+from support.darshan_runs import Handle, write_log
 from support.html_pages import Page
 from support.labelled_logs import labelled_programs
 from support.made_up_runs import a_run, fill
@@ -40,6 +42,59 @@ def test_a_run_of_the_history_is_diagnosed_by_its_number(forebay: Forebay, tmp_p
     assert kept == document | {"from_history": True}
     ran = forebay("diagnose", "1", "--db", db)
     assert f"From the history, as found when the log was read: {log} no longer exists." in ran.out.replace("\n", " ")
+
+
+def write_processes(folder: Path, processes: int) -> list[Path]:
+    """The logs of a job without MPI, whose processes each read all of one file twice and write one of their own."""
+    logs = []
+    for number in range(1, processes + 1):
+        shared, own = Handle(), Handle()
+        for handle, mebibytes in ((shared, 64), (shared, 64), (own, 32 * number)):
+            handle.open()
+            verb = "WRITE" if handle is own else "READ"
+            handle.move(verb, np.arange(0, mebibytes << 20, 1 << 20), 1 << 20)
+            handle.seconds |= {"F_READ_TIME": 4.0} if handle is shared else {"F_WRITE_TIME": 1.0}
+        files = {(5, 0): shared, (10 + number, 0): own}
+        path = folder / f"ada_train_id71326-{number}_7-31-5658-{number}_1.darshan"
+        layouts = {5: (1 << 20, [3]), 10 + number: (1 << 20, [number])}
+        logs.append(write_log(path, 1, files, layouts=layouts, run_time=20))
+    return logs
+
+
+def test_the_logs_of_a_run_are_diagnosed_together(forebay: Forebay, tmp_path: Path) -> None:
+    logs, db = write_processes(tmp_path, 3), ("--db", tmp_path / "history.db")
+    forebay("ingest", *logs, *db)
+    document = json.loads(forebay("diagnose", "1", *db, "--json").out)
+    assert (document["logs"], document["logs_of_run"], document["share_of_bytes"]) == (3, 3, 1.0)
+    assert document["processes"] == 3 and document["run_time"] == 20
+    assert document["total_bytes"] == (3 * 128 + 32 + 64 + 96) << 20
+    [repeated] = [finding for finding in document["findings"] if finding["code"] == "repeated-reads"]
+    assert repeated["evidence"]["seen"].startswith("402.65 MB read from 1 file of which 67.11 MB were used")
+    page = tmp_path / "run.html"
+    ran = forebay("diagnose", "1", *db, "--html", page)
+    assert ran.out.startswith("app_readAB_writeC: 3 processes, 20 s, ")
+    assert "From all 3 logs of the run, one for each process." in ran.out
+    text = page.read_text()
+    assert "From all 3 logs of the run" in text.partition("<main>")[0] and "Bytes of each process" in text
+    assert "OST 3" in text and "process 2" in text
+
+
+def test_logs_of_a_run_that_are_gone_are_named_with_their_share(forebay: Forebay, tmp_path: Path) -> None:
+    logs, db = write_processes(tmp_path, 3), ("--db", tmp_path / "history.db")
+    forebay("ingest", *logs, *db)
+    logs[2].unlink()
+    logs[1].write_bytes(b"no log")
+    document = json.loads(forebay("diagnose", "1", *db, "--json").out)
+    assert (document["logs"], document["logs_of_run"], document["processes"]) == (1, 3, 1)
+    assert document["share_of_bytes"] == pytest.approx(160 / 576)
+    said = "From 1 of the 3 logs of the run, with 28 % of its bytes: the others no longer exist or cannot be read."
+    assert said in " ".join(forebay("diagnose", "1", *db).out.split())
+    assert said in forebay("diagnose", "1", *db, "--html", "-").out.partition("<main>")[0]
+    logs[0].unlink()
+    logs[1].unlink()
+    said = "The run has 3 logs. The findings are those of the log with most bytes alone."
+    assert said in " ".join(forebay("diagnose", "1", *db).out.split())
+    assert said in forebay("diagnose", "1", *db, "--html", "-").out.partition("<main>")[0]
 
 
 def test_without_log_and_findings_a_run_cannot_be_diagnosed(forebay: Forebay, tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ Html = Annotated[
 def diagnose(what: What, html: Html = None, db: Database = None, json: Json = False) -> None:
     """Find what is wrong with a run's I/O, and what to change.
 
-    For an application, its newest 100 runs are read from their logs. The history answers for logs that are gone.
+    The logs of a run of several (one for each process) are read together. For an application, its newest 100 runs are
+    read from their logs. The history answers for logs that are gone.
     """
     if html == _STDOUT and json:
         raise BadInput("--html -", "--json writes to stdout, too; give the page a file")
@@ -95,18 +96,18 @@ def _diagnose_run(number: int, html: Path | None, db: str | None, json: bool) ->
 
 
 def _diagnose(connection: Connection, run: WholeRun) -> tuple[Diagnosis | None, str]:
-    """From the run's largest log; from the history if none exists or can be read, with the reason; None if the history
-    has no findings."""
+    """From the run's logs; from the history if none exists or can be read, with the reason; None if the history has no
+    findings."""
     from forebay.history.store.findings import read_diagnoses
-    from forebay.profile.findings.diagnosis import diagnose_log, restore_diagnosis
+    from forebay.profile.findings.diagnosis import diagnose_logs, restore_diagnosis
 
     number = run["run"]["run_id"]
-    paths = [Path(log["path"]) for log in run["logs"]]
+    paths = [Path(log["path"]) for log in run["logs"] if log["status"] == "read"]
     gone = f"{paths[0]} no longer exists" if paths else "the history does not name one"
     try:
         there = [path for path in paths if path.exists()]  # fails in a folder that the caller may not enter
         if there:
-            return diagnose_log(max(there, key=lambda path: path.stat().st_size)), ""
+            return diagnose_logs(there, len(paths), run["run"]["total_bytes"]), ""
     except UserError as error:
         gone = str(error)
     except OSError as error:

@@ -8,7 +8,7 @@ from statistics import median
 import typer
 
 from forebay.model.units import format_duration, format_size, plural
-from forebay.profile.findings.diagnosis import Diagnosis
+from forebay.profile.findings.diagnosis import MOST_LOGS, Diagnosis
 from forebay.profile.findings.finding import Finding
 from forebay.show.calibration import describe_calibration, describe_kept, describe_stored
 from forebay.show.output import print_table, printable
@@ -19,6 +19,8 @@ def print_findings(diagnosis: Diagnosis) -> None:
     typer.echo(describe_run(diagnosis))
     if diagnosis.is_stored:
         typer.echo(f"From the history, as found when the log was read: {printable(diagnosis.log)} no longer exists.")
+    for sentence in describe_logs(diagnosis):
+        typer.echo(textwrap.fill(sentence, 100))
     if not diagnosis.findings:
         typer.echo(describe_nothing(diagnosis))
         return
@@ -40,6 +42,20 @@ def describe_basis(diagnosis: Diagnosis) -> str:
     if diagnosis.is_stored:
         return describe_kept(diagnosis.kept_calibration)
     return describe_calibration(diagnosis.calibration)
+
+
+def describe_logs(diagnosis: Diagnosis) -> list[str]:
+    """Which logs of a run of several the diagnosis rests on."""
+    if diagnosis.logs_of_run == 1:
+        return []
+    if diagnosis.is_stored:
+        return [f"The run has {diagnosis.logs_of_run:,} logs. The findings are those of the log with most bytes alone."]
+    if diagnosis.logs == diagnosis.logs_of_run:
+        return [f"From all {diagnosis.logs:,} logs of the run, one for each process."]
+    share = diagnosis.share_of_bytes
+    part = f", with {100 * share:.0f} % of its bytes" if share is not None else ""
+    left_out = "the largest" if diagnosis.logs >= MOST_LOGS else "the others no longer exist or cannot be read"
+    return [f"From {diagnosis.logs:,} of the {diagnosis.logs_of_run:,} logs of the run{part}: {left_out}."]
 
 
 def describe_run(diagnosis: Diagnosis) -> str:
@@ -106,6 +122,9 @@ def findings_document(diagnosis: Diagnosis) -> dict[str, object]:
     return {
         "log": diagnosis.log,
         "from_history": diagnosis.is_stored,
+        "logs": diagnosis.logs,
+        "logs_of_run": diagnosis.logs_of_run,
+        "share_of_bytes": diagnosis.share_of_bytes,
         "processes": diagnosis.processes,
         "run_time": diagnosis.run_time,
         "total_bytes": diagnosis.total_bytes,

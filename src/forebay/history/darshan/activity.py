@@ -5,7 +5,7 @@ groups of processes.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,16 +67,38 @@ def read_activity(sections: Sections, modules: dict[str, Module], job: Job) -> A
     return None
 
 
+def combine_activities(parts: Sequence[tuple[float, Activity | None]], duration: float) -> Activity | None:
+    """The activity of a run of several processes, from that of each and from when it began, by rank; None if no process
+    has any."""
+    known = [(rank, begin, activity) for rank, (begin, activity) in enumerate(parts) if activity is not None]
+    if not known:
+        return None
+    grid = _Grid(duration, len(parts))
+    for rank, begin, activity in known:
+        grid.by_process[:, rank] += activity.by_process.sum(axis=1)
+        width = activity.duration / activity.moved.shape[2]
+        grid.add_bins(grid.row(rank), width, activity.moved.sum(axis=1), begin)
+    sources = {activity.module for _, _, activity in known}
+    return Activity(
+        module=min(sources, key="HEATMAP".__ne__),
+        duration=grid.duration,
+        resolution=max([grid.part, *(activity.resolution for _, _, activity in known)]),
+        moved=grid.moved,
+        by_process=grid.by_process,
+        complete=all(activity.complete for _, _, activity in known),
+    )
+
+
 class _Grid:
     """Adds bytes to processes and parts of the run."""
 
-    def __init__(self, job: Job) -> None:
-        self.duration = job.run_time or 1.0
+    def __init__(self, duration: float, nprocs: int) -> None:
+        self.duration = duration or 1.0
         self.part = self.duration / COLUMNS
-        self._nprocs, self._rows = job.nprocs, min(job.nprocs, ROWS)
+        self._nprocs, self._rows = nprocs, min(nprocs, ROWS)
         self.edges = np.linspace(0, self.duration, COLUMNS + 1)
         self.moved = np.zeros((2, self._rows, COLUMNS))
-        self.by_process = np.zeros((2, job.nprocs))
+        self.by_process = np.zeros((2, nprocs))
 
     def row(self, rank: int) -> int:
         return rank * self._rows // self._nprocs
@@ -84,9 +106,9 @@ class _Grid:
     def has(self, rank: int) -> bool:
         return 0 <= rank < self._nprocs
 
-    def add_bins(self, row: int, width: float, bins: Floats) -> None:
-        """Add bins of `width` seconds, for reads and writes, to a row."""
-        times = width * np.arange(bins.shape[1] + 1)
+    def add_bins(self, row: int, width: float, bins: Floats, begin: float = 0.0) -> None:
+        """Add bins of `width` seconds, for reads and writes, to a row; the first one begins at `begin`."""
+        times = begin + width * np.arange(bins.shape[1] + 1)
         for moved, values in zip(self.moved[:, row], bins, strict=True):
             sums = np.concatenate(([0.0], np.cumsum(values)))
             reached = np.interp(self.edges, times, sums)
@@ -123,7 +145,7 @@ def _heat_tail(head: struct.Struct) -> Callable[[memoryview], int | None]:
 
 def _read_heat(sections: Sections, module: Module, job: Job) -> Activity:
     head = _heat_head(sections)
-    grids = _Grid(job), _Grid(job)
+    grids = tuple(_Grid(job.run_time, job.nprocs) for _ in range(2))
     sums: dict[tuple[bool, int, float, int], Floats] = {}
     for record in sections.records_of_any_length(module, _heat_tail(head)):
         kind, rank, width, count = head.unpack_from(record)
@@ -156,7 +178,7 @@ def _read_traces(sections: Sections, module: Module, job: Job) -> Activity:
         *_, writes, reads = head.unpack_from(record)
         return (writes + reads) * kind.itemsize if min(writes, reads) >= 0 and writes + reads < 1 << 24 else None
 
-    grid, traced = _Grid(job), 0
+    grid, traced = _Grid(job.run_time, job.nprocs), 0
     nodes: set[bytes] = set()
     for record in sections.records_of_any_length(module, tail_length):
         _, rank, _, host, writes, reads = head.unpack_from(record)

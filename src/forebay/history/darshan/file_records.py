@@ -95,10 +95,20 @@ class ModuleTotals:
             self.calls[kind] += int(get(*names).sum())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLog:
+    """One of the logs of a run; `begin` is when its process began, in seconds of the run."""
+
+    path: Path
+    job: Job
+    modules: dict[str, Module]
+    begin: float
+
+
 @dataclass(slots=True, kw_only=True)
 class FileRecords:
-    """One log. `posix`, `stdio` and `dfs` are arrays of `USE`, `calls` is one of `CALL`; `totals` are by module. Of
-    standard streams, only the totals know."""
+    """One log, or the logs of one run (`process_records`). `posix`, `stdio` and `dfs` are arrays of `USE`, `calls` is
+    one of `CALL`; `totals` are by module. Of standard streams, only the totals know."""
 
     path: Path
     job: Job
@@ -116,6 +126,8 @@ class FileRecords:
     """Reads the names of all files, while the log is open."""
     unreadable: list[str] = field(default_factory=list)
     """What could not be read, in words."""
+    processes: tuple[ProcessLog, ...] = ()
+    """The logs of a run of several, by rank; empty if there is only one."""
 
     @property
     def partial(self) -> bool:
@@ -129,11 +141,12 @@ class FileRecords:
 
     def iterate_names(self) -> Iterator[tuple[int, bytes]]:
         """The id and name of each file, until a part that is unreadable."""
-        with suppress(UnreadableSection):
-            if self.read_names is not None:
+        if self.read_names is not None:
+            with suppress(UnreadableSection):
                 yield from self.read_names()
-                return
-            with open_log(self.path) as log:
+            return
+        for path in [process.path for process in self.processes] or [self.path]:
+            with suppress(UnreadableSection), open_log(path) as log:
                 yield from log.sections.names()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from forebay.history.darshan.file_records import FileRecords, read_file_records
+from forebay.history.darshan.log_format import UnreadableLog
+from forebay.history.darshan.process_records import combine_records
 from forebay.history.run_fields import Row
 from forebay.profile.calibration.calibration_file import Calibration, choose_calibration, read_calibrations
 from forebay.profile.findings.combined_gain import predict_combined_gain
@@ -16,6 +18,8 @@ from forebay.profile.findings.finding import Code, Finding
 from forebay.profile.findings.rules import find_problems
 from forebay.profile.findings.thresholds import is_io_noticeable
 
+MOST_LOGS = 1000
+"""The most logs of a run that are read together."""
 _KEPT = ("filesystem", "made", "source")
 """What the history keeps of a calibration."""
 _PLAIN = ("share", "predicted_gain", "confidence", "seen", "because", "remedy")
@@ -45,6 +49,11 @@ class Diagnosis:
     remark: str | None = None
     calibration: Calibration | None = None
     """What the predicted gains rest on; None if the model has its defaults."""
+    logs: int = 1
+    """How many logs of the run it rests on; of several, each is of one process."""
+    logs_of_run: int = 1
+    bytes_of_run: int | None = None
+    """To and from files and streams, as far as the history knows."""
     kept_calibration: Row | None = None
     """The same without `evidence`: its file system, when it was made (seconds since 1970), and its source."""
 
@@ -52,15 +61,43 @@ class Diagnosis:
     def is_stored(self) -> bool:
         return self.evidence is None
 
+    @property
+    def share_of_bytes(self) -> float | None:
+        """The part of the run's bytes that the logs have on which this rests; None if unknown."""
+        if self.logs == self.logs_of_run:
+            return 1.0
+        if self.is_stored or not self.bytes_of_run:
+            return None
+        return min(self.total_bytes / self.bytes_of_run, 1.0)
+
 
 def diagnose_log(path: Path, calibrations: Sequence[Calibration] | None = None) -> Diagnosis:
     """Read a log and find its problems; raise `UnreadableLog` if it cannot be read. Without `calibrations`, use those
     that `forebay calibrate` has written."""
+    return _diagnose_records(read_file_records(path), calibrations)
+
+
+def diagnose_logs(paths: Sequence[Path], count: int, moved: int) -> Diagnosis:
+    """Diagnose a run of `count` logs, which moved so many bytes, from these of its logs together; unreadable ones are
+    left out. Raise `UnreadableLog` if none can be read."""
+    parts, unreadable = [], []
+    for path in sorted(paths, key=lambda path: (-path.stat().st_size, path))[:MOST_LOGS]:
+        try:
+            parts.append(read_file_records(path))
+        except UnreadableLog as error:
+            unreadable.append(error)
+    if not parts:
+        raise unreadable[0]
+    diagnosis = _diagnose_records(parts[0] if len(parts) == 1 else combine_records(parts))
+    return replace(diagnosis, logs=len(parts), logs_of_run=count, bytes_of_run=moved)
+
+
+def _diagnose_records(records: FileRecords, calibrations: Sequence[Calibration] | None = None) -> Diagnosis:
     known = read_calibrations() if calibrations is None else calibrations
-    evidence, calibration = _weigh(read_file_records(path), known)
+    evidence, calibration = _weigh(records, known)
     job, findings = evidence.records.job, find_problems(evidence)
     return Diagnosis(
-        log=str(path),
+        log=str(records.path),
         exe=job.exe,
         processes=job.nprocs,
         run_time=job.run_time,
@@ -125,6 +162,7 @@ def restore_diagnosis(run: Mapping[str, Any], log: str, stored: Row) -> Diagnosi
         findings=findings,
         gain_together=findings[0].predicted_gain if len(findings) == 1 else None,
         remark=stored["remark"],
+        logs_of_run=run["logs"],
         kept_calibration=stored["calibration"] and json.loads(stored["calibration"]),
     )
 

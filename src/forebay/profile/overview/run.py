@@ -1,13 +1,15 @@
 """What one run did, put together from its log."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forebay.history.darshan.activity import Activity, read_activity
-from forebay.history.darshan.file_records import KINDS, ModuleTotals, Uses, count_strided
-from forebay.history.darshan.log import open_log
+from forebay.history.darshan.activity import Activity, combine_activities, read_activity
+from forebay.history.darshan.file_records import KINDS, FileRecords, ModuleTotals, Uses, count_strided
+from forebay.history.darshan.log import Job, open_log
+from forebay.history.darshan.log_format import Module
 from forebay.model.arrays import Floats
 from forebay.profile.findings.evidence import Evidence
 from forebay.profile.overview.files import FileOverview, describe_files
@@ -68,8 +70,8 @@ class RunOverview:
 def describe_run(evidence: Evidence) -> RunOverview:
     records = evidence.records
     with open_log(records.path) as log:
-        activity = read_activity(log.sections, records.modules, records.job)
         release = log.sections.release()
+    activity = _read_activity(records)
     kinds = [uses for uses in (records.posix, records.stdio, records.dfs) if uses.size]
     moved = sum((uses["bytes"].sum(axis=0) for uses in kinds), np.zeros(2, dtype=np.int64))
     return RunOverview(
@@ -88,6 +90,17 @@ def describe_run(evidence: Evidence) -> RunOverview:
         order=_describe_order(records.posix, evidence.nprocs),
         slowest_file=_find_slowest(evidence),
     )
+
+
+def _read_activity(records: FileRecords) -> Activity | None:
+    def read(path: Path, modules: dict[str, Module], job: Job) -> Activity | None:
+        with open_log(path) as log:
+            return read_activity(log.sections, modules, job)
+
+    if not records.processes:
+        return read(records.path, records.modules, records.job)
+    parts = [(process.begin, read(process.path, process.modules, process.job)) for process in records.processes]
+    return combine_activities(parts, records.job.run_time)
 
 
 def _measure_shares(kinds: list[Uses], available: float) -> tuple[float, float, float]:

@@ -6,11 +6,11 @@ import numpy as np
 
 from forebay.history.run_fields import Row, WholeRun
 from forebay.history.store import Connection
-from forebay.model.units import format_bandwidth, format_size, plural
+from forebay.model.units import format_bandwidth, format_size
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.run import describe_run
 from forebay.profile.overview.targets import Target, mark_slow
-from forebay.show.findings import describe_basis, describe_nothing
+from forebay.show.findings import describe_basis, describe_logs, describe_nothing
 from forebay.show.phrases import cut_middle, format_time
 from forebay.show.report import Table
 from forebay.show.run import drawings
@@ -36,8 +36,6 @@ def make_run_page(
     if diagnosis is None or diagnosis.evidence is None:
         return add_change(page_of_history(whole, diagnosis, gone, sections), runs)
     origin = [f"Run {this['run_id']} of the history."]
-    if len(whole["logs"]) > 1:
-        origin.append(f"The run has {plural(len(whole['logs']), 'log')}; this page shows the largest.")
     return add_change(page_of_log(diagnosis, describe_run(diagnosis.evidence), sections, origin), runs)
 
 
@@ -63,7 +61,8 @@ def page_of_history(
 def _describe_findings(diagnosis: Diagnosis | None) -> list[str]:
     if diagnosis is None:
         return []
-    return describe_first(diagnosis.findings) if diagnosis.findings else [describe_nothing(diagnosis)]
+    first = describe_first(diagnosis.findings) if diagnosis.findings else [describe_nothing(diagnosis)]
+    return [*describe_logs(diagnosis), *first]
 
 
 def _list_facts(run: Row) -> Facts:

@@ -10,7 +10,7 @@ from forebay.history.store import Connection
 from forebay.model.units import format_bandwidth, format_size, plural
 from forebay.profile.findings.diagnosis import Diagnosis
 from forebay.profile.overview.run import RunOverview, describe_run
-from forebay.show.findings import describe_basis
+from forebay.show.findings import describe_basis, describe_logs
 from forebay.show.phrases import cut_middle, format_share, format_time
 from forebay.show.run.findings import describe_verdict, show_finding
 from forebay.show.run.page import Facts, RunPage, Section, format_roughly
@@ -47,7 +47,7 @@ def page_of_log(
     return RunPage(
         title=program_name(records.job.exe) or path_text(records.path.name),
         subtitle=f"Job {records.job.job_id}, started {format_time(records.job.start_time)}",
-        verdict=describe_verdict(overview, diagnosis),
+        verdict=[*describe_logs(diagnosis), *describe_verdict(overview, diagnosis)],
         facts=_describe_job(overview),
         findings=[show_finding(finding) for finding in diagnosis.findings],
         about_findings=describe_basis(diagnosis) if diagnosis.findings else "",
@@ -59,7 +59,8 @@ def page_of_log(
 def _describe_log(overview: RunOverview) -> str:
     records = overview.evidence.records
     by = f" by Darshan {overview.darshan}" if overview.darshan else ""
-    return f"From the log {path_text(records.path.name)}, written{by} in format {records.job.log_ver}."
+    which = f"{len(records.processes):,} logs; the one with most bytes is" if records.processes else "the log"
+    return f"From {which} {path_text(records.path.name)}, written{by} in format {records.job.log_ver}."
 
 
 def row_of_log(overview: RunOverview) -> Row:
