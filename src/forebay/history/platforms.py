@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from forebay.history.regular_files import check_regular
 from forebay.history.toml import load_toml
 from forebay.model.errors import BadInput, name_errors, nearest_name, shorten_value
 from forebay.model.system import MOST_BYTES, Disk, Node, Platform, Server
@@ -129,6 +130,7 @@ def read_platform(path: Path) -> Platform:
     from forebay.history.yaml_events import load_yaml  # PyYAML may be missing
 
     with name_errors(path):
+        check_regular(path, pipes=True)
         document = load_yaml(path, path.read_bytes())
     return _platform(_table(path, _STORALLOC, "", {} if document is None else document), path.stem)
 

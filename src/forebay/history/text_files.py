@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from forebay.history.regular_files import check_regular
 from forebay.model.errors import BadInput, why
 
 _GZIP = b"\x1f\x8b"
@@ -19,9 +20,9 @@ _GZIP = b"\x1f\x8b"
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file, and decompress it if it is gzip; errors while reading become BadInput."""
     try:
+        check_regular(path, pipes=True)
         with path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-            file.seek(0)
+            packed = file.peek(2)[:2] == _GZIP
             yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
     except (gzip.BadGzipFile, zlib.error):
         raise BadInput(str(path), "is a damaged gzip file") from None

@@ -13,6 +13,7 @@ from pydantic import Field as Field
 from pydantic import ValidationError as ValidationError
 from pydantic import ValidationInfo as ValidationInfo
 
+from forebay.history.regular_files import check_regular
 from forebay.model.errors import BadInput, nearest_name, why
 from forebay.model.units import format_duration, parse_bandwidth, parse_duration, parse_size, require_unit
 
@@ -95,6 +96,7 @@ def load_toml(path: Path) -> dict[str, Any]:
     """The document in a file, not yet validated."""
     text = ""
     try:
+        check_regular(path, pipes=True)
         text = path.read_text(encoding="utf-8-sig")
         return tomllib.loads(text)
     except OSError as error:

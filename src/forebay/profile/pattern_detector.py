@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from forebay.history.regular_files import check_regular
 from forebay.model.arrays import Floats
 from forebay.model.errors import BadInput, why
 from forebay.model.observation import Observation
@@ -121,6 +122,7 @@ def shipped_detector() -> Detector:
 def read_detector(path: Path) -> Detector:
     """Read a detector from a file of `forebay forward train`."""
     try:
+        check_regular(path, pipes=True)
         return parse_detector(json.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
         raise BadInput(str(path), why(error)) from None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from forebay.history.regular_files import check_regular
 from forebay.history.run_fields import MOST_OSTS, MOST_STRIPES
 from forebay.model.errors import BadInput, why
 
@@ -114,6 +115,7 @@ class Header:
 def read_header(path: Path) -> Header:
     """Read the header of a log, and check that the log is complete and of a known format."""
     try:
+        check_regular(path)
         size = path.stat().st_size
         with path.open("rb") as file:
             head = file.read(2048)

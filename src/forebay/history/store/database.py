@@ -18,9 +18,10 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from forebay.history.regular_files import check_regular
 from forebay.history.store import schema
 from forebay.history.store.schema import VERSION, meta, metadata
-from forebay.model.errors import BadInput, why
+from forebay.model.errors import BadInput, name_errors, why
 
 WAIT = 20.0
 """Seconds to wait for another writer; one batch of an ingest takes a fraction of a second."""
@@ -188,6 +189,8 @@ def _check_file(path: Path, create: bool) -> None:
     if path.is_dir():
         raise BadInput(str(path), "is a folder; give the path of a file")
     if path.exists():
+        with name_errors(path):
+            check_regular(path)
         return
     if not create:
         raise BadInput(str(path), "no history here yet; `forebay ingest PATH...` creates one")

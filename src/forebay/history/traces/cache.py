@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from forebay.folders import cache_folder
+from forebay.history.regular_files import check_regular
 from forebay.model.errors import name_errors
 from forebay.model.space_requests import Requests
 
@@ -29,6 +30,8 @@ def cache_key(paths: Sequence[Path], options: str) -> str:
     """A key for the contents of these files, in any order, read with these options."""
     digests = []
     for path in paths:
+        with name_errors(path):
+            check_regular(path)  # a pipe could not be read again
         with name_errors(path), path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").digest())
     return hashlib.sha256(f"{_VERSION} {options}".encode() + b"".join(sorted(digests))).hexdigest()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from forebay.history.regular_files import check_regular
 from forebay.model.errors import BadInput, name_errors, why
 from forebay.profile.calibration.check import Check
 from forebay.profile.calibration.filesystem_costs import FileSystem, Pair, Parameters, Waiting
@@ -81,6 +82,7 @@ def read_calibrations(path: Path | None = None) -> list[Calibration]:
         if path is None:
             return []
     try:
+        check_regular(path, pipes=True)
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         tables = document.get("calibration", [])
         if not isinstance(tables, list) or document.keys() - {"calibration"}:

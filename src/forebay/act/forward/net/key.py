@@ -15,7 +15,8 @@ LONGEST = 4096
 def read_key(path: Path, name: str = "key") -> bytes:
     """Read the key, without surrounding white space. Errors call it `name`."""
     try:
-        with path.open("rb") as file:
+        # Without waiting for the writer of a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise BadInput(str(path), f"the {name} must be a regular file")
