@@ -3,14 +3,13 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from forebay.history.darshan.ingest import ingest
 from forebay.history.store import open_store
 from support.command import Forebay
 from support.darshan_logs import Parts, wheel_log
-from support.darshan_runs import Handle, write_log
+from support.darshan_runs import write_processes
 from support.html_pages import Page
 from support.labelled_logs import labelled_programs
 from support.made_up_runs import a_run, fill
@@ -42,23 +41,6 @@ def test_a_run_of_the_history_is_diagnosed_by_its_number(forebay: Forebay, tmp_p
     assert kept == document | {"from_history": True}
     ran = forebay("diagnose", "1", "--db", db)
     assert f"From the history, as found when the log was read: {log} no longer exists." in ran.out.replace("\n", " ")
-
-
-def write_processes(folder: Path, processes: int) -> list[Path]:
-    """The logs of a job without MPI, whose processes each read all of one file twice and write one of their own."""
-    logs = []
-    for number in range(1, processes + 1):
-        shared, own = Handle(), Handle()
-        for handle, mebibytes in ((shared, 64), (shared, 64), (own, 32 * number)):
-            handle.open()
-            verb = "WRITE" if handle is own else "READ"
-            handle.move(verb, np.arange(0, mebibytes << 20, 1 << 20), 1 << 20)
-            handle.seconds |= {"F_READ_TIME": 4.0} if handle is shared else {"F_WRITE_TIME": 1.0}
-        files = {(5, 0): shared, (10 + number, 0): own}
-        path = folder / f"ada_train_id71326-{number}_7-31-5658-{number}_1.darshan"
-        layouts = {5: (1 << 20, [3]), 10 + number: (1 << 20, [number])}
-        logs.append(write_log(path, 1, files, layouts=layouts, run_time=20))
-    return logs
 
 
 def test_the_logs_of_a_run_are_diagnosed_together(forebay: Forebay, tmp_path: Path) -> None:

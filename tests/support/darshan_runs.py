@@ -170,3 +170,20 @@ def write_log(
         ids.update(made["id"].tolist())
     names = [struct.pack("<Q", file) + b"/scratch/file%d\0" % file for file in sorted(ids)]
     return parts.with_names(b"".join(names)).write(path)
+
+
+def write_processes(folder: Path, processes: int) -> list[Path]:
+    """The logs of a job without MPI, whose processes each read all of one file twice and write one of their own."""
+    logs = []
+    for number in range(1, processes + 1):
+        shared, own = Handle(), Handle()
+        for handle, mebibytes in ((shared, 64), (shared, 64), (own, 32 * number)):
+            handle.open()
+            verb = "WRITE" if handle is own else "READ"
+            handle.move(verb, np.arange(0, mebibytes << 20, 1 << 20), 1 << 20)
+            handle.seconds |= {"F_READ_TIME": 4.0} if handle is shared else {"F_WRITE_TIME": 1.0}
+        files = {(5, 0): shared, (10 + number, 0): own}
+        path = folder / f"ada_train_id71326-{number}_7-31-5658-{number}_1.darshan"
+        layouts = {5: (1 << 20, [3]), 10 + number: (1 << 20, [number])}
+        logs.append(write_log(path, 1, files, layouts=layouts, run_time=20))
+    return logs

@@ -19,9 +19,12 @@ from forebay.history.darshan import log as log_module
 from forebay.history.darshan.ingest_worker import read_one
 from forebay.history.darshan.log_format import Component, FileLayout, UnreadableLog
 from forebay.history.darshan.ost_usage import OstUsage
+from forebay.history.darshan.process_logs import merge_processes
 from forebay.history.darshan.summary import program_name, read_log
 from forebay.history.run_fields import ORDERS
+from forebay.history.scanned_log import pack_summary, unpack_summary
 from support.darshan_logs import LUSTRE, POSIX, Parts, all_logs, wheel_log
+from support.darshan_runs import Handle, record, write_log, write_processes
 
 LOGS = all_logs()
 NAMES = ("total_bytes", "time_by_slowest", "perf_by_slowest", "total_files", "partial_flag")
@@ -45,6 +48,42 @@ def test_each_module_agrees_with_job_stats(path: Path) -> None:
             for name in ("job_id", "uid", "nprocs", "run_time"):
                 assert row[name] == told[name]
             assert (int(row["start_time"]), int(row["end_time"])) == (told["start_time"], told["end_time"])
+
+
+def test_a_file_of_posix_and_of_stdio_is_one_file(tmp_path: Path) -> None:
+    handles = {(file, rank): Handle() for file, rank in ((5, 0), (5, 1), (6, 0))}
+    for handle in handles.values():
+        handle.open()
+        handle.write(0, 100)
+    streams = [record("STDIO", file, 0, {"OPENS": 1, "WRITES": 1, "BYTES_WRITTEN": 10}) for file in (6, 7)]
+    row = read_log(write_log(tmp_path / "a.darshan", 3, handles, streams=streams)).row
+    assert (row["total_files"], row["shared_files"]) == (3, 1)
+    assert {m["module"]: m["total_files"] for m in row["module_rows"]} == {"POSIX": 2, "STDIO": 2}
+
+
+def test_a_file_with_a_layout_for_each_process_is_one_file_on_its_osts() -> None:
+    stripes = [FileLayout(5, (Component(1 << 20, 0, -1, 4),), array("q", [1, 2, 3, 4]), "")] * 9
+    alone = [FileLayout(6, (Component(1 << 20, 0, -1, 1),), array("q", [4]), "")] * 9
+    usage = OstUsage(stripes + alone)
+    usage.add(np.array([5, 6], np.uint64), np.array([8 << 20, 4 << 20]), np.array([1.0, 1.0]), np.array([8 << 20] * 2))
+    columns = usage.columns()
+    assert (columns["ost"], columns["files"]) == ([1, 2, 3, 4], [1, 1, 1, 2])
+    assert (columns["alone_files"], columns["total_bytes"]) == ([0, 0, 0, 1], [2 << 20] * 3 + [6 << 20])
+    assert usage.list_files() == {"files": [[5], [5], [5], [5, 6]], "alone_files": [[], [], [], [6]]}
+    assert usage.list_files(most=4) is None
+
+
+def test_a_file_of_several_processes_without_mpi_counts_once(tmp_path: Path) -> None:
+    parts = [(log.row, log.files) for log in map(read_log, write_processes(tmp_path, 3))]
+    run = merge_processes(parts)
+    assert (run["total_files"], run["shared_files"], run["module_rows"][0]["total_files"]) == (4, 1, 4)
+    assert dict(zip(run["osts"]["ost"], run["osts"]["files"], strict=True)) == {1: 1, 2: 1, 3: 2}
+    assert run["osts"]["alone_files"] == [1, 1, 2]
+    kept = [unpack_summary(pack_summary(*part)) for part in parts]
+    assert merge_processes(kept) == run
+    for row, _ in parts:
+        del row["file_ids"]  # as an older version read it
+    assert merge_processes(parts)["osts"]["files"] == [1, 1, 4]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda p: p.name[:45])
@@ -121,7 +160,7 @@ def test_chunks_and_accumulators_change_nothing(path: Path, monkeypatch: pytest.
     for name in ("total_bytes", "read_requests", "write_sizes", "osts", "io_procs", "stripe_size"):
         assert pieces[name] == whole[name]
     assert same(pieces["time_by_slowest"], whole["time_by_slowest"])
-    assert pieces["total_files"] >= whole["total_files"]  # a file counts in each accumulator that it comes to
+    assert pieces["total_files"] == whole["total_files"]  # also of files that come to several accumulators
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:

@@ -57,8 +57,6 @@ class Sums(NamedTuple):
     time_by_slowest: float
     perf_by_slowest: float  # bytes per second
     shared_time_by_slowest: float
-    files: int
-    shared_files: int
     shared_read: int  # bytes from files that several processes used
     shared_written: int
 
@@ -217,7 +215,7 @@ def _add_seconds(name: str, seconds: Floats, chunks: Iterator[Chunk]) -> Iterato
 
 
 def _merge(parts: list[Sums], private_seconds: float) -> Sums:
-    """Merge the results of several accumulators. A file in two of them counts twice."""
+    """Merge the results of several accumulators."""
     most = max(parts, key=lambda s: s.total_bytes).counters
     kept = {n for n in most if n.startswith(("ACCESS", "STRIDE"))}  # these are not sums
     merged = Sums({}, *(sum(values) for values in zip(*(part[1:] for part in parts), strict=True)))
@@ -239,8 +237,6 @@ def _sums(name: str, metrics: Any, total: Any) -> Sums:
         time_by_slowest=metrics.agg_time_by_slowest,
         perf_by_slowest=metrics.agg_perf_by_slowest * 1024**2,
         shared_time_by_slowest=metrics.shared_io_total_time_by_slowest,
-        files=by_kind[0].count,
-        shared_files=shared.count + partly.count,
         shared_read=shared.total_read_volume_bytes + partly.total_read_volume_bytes,
         shared_written=shared.total_write_volume_bytes + partly.total_write_volume_bytes,
     )

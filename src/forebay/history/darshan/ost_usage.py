@@ -15,7 +15,7 @@ from forebay.history.darshan.file_systems import NONE, FileSystems
 from forebay.history.darshan.log import counter_columns
 from forebay.history.darshan.log_format import FileLayout
 from forebay.history.darshan.ost_slowness import slowness
-from forebay.model.arrays import Ints
+from forebay.model.arrays import Bools, Ints
 
 _FIELDS = 5  # of a component: size, begin, end, the index of its first OST, and the number of OSTs
 _OST_BITS = 16  # of a number in `osts`; the index of the file system is above
@@ -23,6 +23,8 @@ _COLUMNS = (
     *("filesystem", "ost", "files", "total_bytes", "io_time"),
     *("alone_files", "alone_bytes", "alone_time", "slowness"),
 )
+MOST_LISTED = 20_000
+"""The most files on OSTs that are listed; a file counts once for each of its OSTs."""
 COMPARABLE_BYTES = 1 << 20
 """With fewer bytes, the time of a file shows latency rather than the speed of its OST."""
 
@@ -86,6 +88,9 @@ class OstUsage:
         self._order = np.argsort(self._layouts.files, kind="stable")
         self._sorted = self._layouts.files[self._order]
         count = self._sorted.size
+        # Darshan writes a layout for each process that opened the file; records are added to the first one.
+        self._is_first = np.zeros(count, dtype=bool)
+        self._is_first[self._order[np.append(True, np.diff(self._sorted) != 0)[:count]]] = True
         self._moved, self._extent = np.zeros((2, count), dtype=np.int64)
         self._seconds = np.zeros(count)
         self._columns: dict[str, list[Any]] | None = None
@@ -118,18 +123,41 @@ class OstUsage:
     def _sum_up(self) -> dict[str, list[Any]]:
         single = self._layouts.single_osts()
         is_single = single >= 0
-        files, moved_alone, seconds = self._sum_by_ost(single, is_single)
+        files, moved_alone, seconds = self._sum_by_ost(single, is_single & self._is_first)
         moved = moved_alone.astype(float)
-        for i in np.flatnonzero(~is_single).tolist():
+        for i in np.flatnonzero(~is_single & self._is_first).tolist():
             self._add_shares(i, files, moved, seconds)
-        # Files on one OST alone that are large enough to compare.
-        comparable = is_single & (self._moved >= COMPARABLE_BYTES)
-        alone = [column.tolist() for column in self._sum_by_ost(single, comparable)]
+        alone = [column.tolist() for column in self._sum_by_ost(single, self._are_comparable(is_single))]
         systems = [self._systems[number] for number in (self.osts >> _OST_BITS).tolist()]
         slow = slowness(systems, alone[1], alone[2])
         summed = (self.osts & ((1 << _OST_BITS) - 1), files, moved.round().astype(np.int64), seconds)
         columns = [systems, *(column.tolist() for column in summed), *alone, slow]
         return dict(zip(_COLUMNS, columns, strict=True))
+
+    def _are_comparable(self, is_single: Bools) -> Bools:
+        """Which files are on one OST alone and large enough to compare."""
+        return is_single & (self._moved >= COMPARABLE_BYTES)
+
+    def list_files(self, most: int = MOST_LISTED) -> dict[str, list[list[int]]] | None:
+        """The ids behind the columns `files` and `alone_files`; None for more than `most` in all."""
+        single = self._layouts.single_osts()
+        comparable = self._are_comparable(single >= 0)
+        files: list[list[int]] = [[] for _ in range(self.osts.size)]
+        alone: list[list[int]] = [[] for _ in range(self.osts.size)]
+        count = 0
+        for i in np.flatnonzero(self._is_first).tolist():
+            if single[i] >= 0:
+                osts = [int(single[i])]
+            else:
+                osts = sorted({ost for *_, places in self._layouts.components(i) for ost in places.tolist()})
+            count += len(osts)
+            if count > most:
+                return None
+            for ost in osts:
+                files[ost].append(int(self._layouts.files[i]))
+            if comparable[i]:
+                alone[osts[0]].append(int(self._layouts.files[i]))
+        return {"files": files, "alone_files": alone}
 
     def _add_shares(self, file: int, files: Ints, moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> None:
         """Divide a file on several OSTs among them, in proportion to its bytes on each."""
@@ -164,7 +192,7 @@ class OstUsage:
     def main_layout(self) -> tuple[int, int, int, str, str] | None:
         """(size, count, first, pool, file system) of the layout with most bytes, or with most files if no bytes are
         known. `first` is the first OST of its file with most bytes."""
-        laid = self._layouts.widest[:, 1] > 0
+        laid = self._is_first & (self._layouts.widest[:, 1] > 0)
         if not laid.any():
             return None
         widest, moved = self._layouts.widest[laid], self._moved[laid]

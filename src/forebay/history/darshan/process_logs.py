@@ -86,9 +86,12 @@ def _add_histograms(histograms: Iterable[str]) -> str:
 
 def _merge_modules(rows: Sequence[Row]) -> list[Row]:
     merged = []
-    for _, same in _group_by("module", (m for r in rows for m in r["module_rows"])):
+    known = [ids["modules"] for row in rows if (ids := row.get("file_ids"))]
+    for name, same in _group_by("module", (m for r in rows for m in r["module_rows"])):
         added = ("total_bytes", "bytes_read", "bytes_written", "total_files")
         summed = {name: sum(m[name] for m in same) for name in added}
+        if len(known) == len(rows):  # each file once; otherwise, once for each process
+            summed["total_files"] = len({file for files in known for file in files.get(name, ())})
         slowest = max(m["time_by_slowest"] for m in same)
         speed = summed["total_bytes"] / slowest if slowest > 0 else 0.0
         flag = any(m["partial_flag"] for m in same)
@@ -113,7 +116,8 @@ def _merge_requests(rows: Sequence[Row], shared: float) -> list[Row]:
 
 
 def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Merge the rows of OSTs, and compute slowness again: one process seldom uses enough OSTs to compare."""
+    """Merge the rows of OSTs, and compute slowness again: one process seldom uses enough OSTs to compare. A file of
+    several processes counts once."""
     added = [name for row in rows[:1] for name in row["osts"] if name not in ("filesystem", "ost", "slowness")]
     sums: dict[tuple[str, int], list[Any]] = {}
     for osts in (row["osts"] for row in rows):
@@ -121,10 +125,27 @@ def _merge_osts(rows: Sequence[Row]) -> dict[str, list[Any]]:
         for system, ost, *values in zip(*columns, strict=True):
             before = sums.get((system, ost))
             sums[system, ost] = values if before is None else [a + b for a, b in zip(before, values, strict=True)]
+    for name, files in _merge_files(rows).items():
+        for place, ids in files.items():
+            sums[place][added.index(name)] = len(ids)
     every = sorted(sums)
     merged: dict[str, list[Any]] = {"filesystem": [s for s, _ in every], "ost": [ost for _, ost in every]}
     merged |= {name: [sums[place][i] for place in every] for i, name in enumerate(added)}
     return merged | {"slowness": slowness(merged["filesystem"], merged["alone_bytes"], merged["alone_time"])}
+
+
+def _merge_files(rows: Sequence[Row]) -> dict[str, dict[tuple[str, int], set[int]]]:
+    """The ids behind the columns that count files, by OST; none if a process does not list them."""
+    merged: dict[str, dict[tuple[str, int], set[int]]] = {"files": {}, "alone_files": {}}
+    for row in rows:
+        listed = (row.get("file_ids") or {}).get("osts")
+        if listed is None and row["osts"]["ost"]:
+            return {}
+        for name, files in merged.items():
+            places = zip(row["osts"]["filesystem"], row["osts"]["ost"], strict=True)
+            for place, ids in zip(places, (listed or {}).get(name, ()), strict=True):
+                files.setdefault(place, set()).update(ids)
+    return merged
 
 
 def _group_by(name: str, rows: Iterable[Row]) -> list[tuple[Any, list[Row]]]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from forebay.history.darshan import examination
 from forebay.history.darshan.activity import active_ranks
+from forebay.history.darshan.file_counts import FileCounts
 from forebay.history.darshan.file_records import FileRecords, Tables
 from forebay.history.darshan.file_systems import NONE, FileSystems, mounts_of
 from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
@@ -66,7 +67,7 @@ def read_log(path: Path, examine: examination.Examine | None = None) -> Summary:
         of_many = job.nprocs == 1 and "MPI-IO" not in modules and not is_alone
         layouts = _read_layouts(log, modules, remarks, records if examine else None)
         watch = _RecordWatch(layouts, MOST_FILES if of_many else 0)
-        requests = RequestStatistics(job.nprocs)
+        requests, files = RequestStatistics(job.nprocs), FileCounts()
         instead = {"MPI-IO": "POSIX", "DAOS": "DFS"}
         counted = [name for name in SUMMED if name in modules and instead.get(name) not in modules]
         sums: dict[str, Sums] = {}
@@ -74,6 +75,7 @@ def read_log(path: Path, examine: examination.Examine | None = None) -> Summary:
         def observe(name: str, chunk: Any) -> Any:
             check_chunk(str(path), name, job, chunk)
             requests.add(name, chunk)
+            files.add(name, chunk)
             if name in counted:
                 watch.add(name, chunk)
             tables.add(name, chunk)
@@ -92,7 +94,9 @@ def read_log(path: Path, examine: examination.Examine | None = None) -> Summary:
             if total := log.sums(modules[name], job.nprocs, chunks):
                 sums[name] = total
         active = _count_active(log, modules, watch, job, remarks)
-        row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests)
+        row = _row(path, job, modules, sums, [n for n in counted if n in sums], watch, requests, files)
+        if of_many and len(watch.files) < MOST_FILES:
+            row["file_ids"] = {"modules": {name: files.list_ids(name) for name in sums}, "osts": layouts.list_files()}
         row |= {"io_procs": active, "partial_flag": any(status == "partial" for status, _ in remarks)}
         wrong = find_impossible(row)
         if wrong is not None:
@@ -184,6 +188,7 @@ def _row(
     counted: list[str],
     watch: _RecordWatch,
     requests: RequestStatistics,
+    files: FileCounts,
 ) -> Row:
     in_name = _split_name(path)[0].partition("_")[2]  # right if the user's name has no underscore
     app = program_name(job.exe) or in_name or UNKNOWN
@@ -193,6 +198,7 @@ def _row(
     size, count, first, pool, system = layout or (None, None, None, "", None)
     osts = watch.targets.columns()
     several = job.nprocs > 1  # with one process, a file of all processes is not shared
+    total_files, shared_files = files.count(counted)
     return {
         "app": app,
         "exe": job.exe,
@@ -209,8 +215,8 @@ def _row(
         "total_bytes": moved,
         "time_by_slowest": seconds,
         "perf_by_slowest": moved / seconds if seconds > 0 else 0.0,
-        "total_files": sum(sums[n].files for n in counted),
-        "shared_files": several * sum(sums[n].shared_files for n in counted),
+        "total_files": total_files,
+        "shared_files": several * shared_files,
         "shared_bytes": sum(requests.shared_bytes(sums, counted)),
         **_counters(sums, counted),
         "common_size": requests.common_size(counted),
@@ -222,7 +228,7 @@ def _row(
         "pfl_components": watch.targets.most_components,
         "components": json.dumps(parts) if (parts := watch.targets.main_components()) else None,
         "pool": pool or None,
-        "module_rows": [_module_row(n, s, modules[n]) for n, s in sums.items()],
+        "module_rows": [_module_row(n, s, modules[n], files.count([n])[0]) for n, s in sums.items()],
         "request_rows": requests.rows(sums, counted),
         "osts": osts,
     }
@@ -263,7 +269,7 @@ def _counters(sums: dict[str, Sums], counted: list[str]) -> Row:
     }
 
 
-def _module_row(name: str, sums: Sums, module: Module) -> Row:
+def _module_row(name: str, sums: Sums, module: Module, files: int) -> Row:
     return {
         "module": name,
         "total_bytes": sums.total_bytes,
@@ -271,7 +277,7 @@ def _module_row(name: str, sums: Sums, module: Module) -> Row:
         "bytes_written": max(int(sums.counters.get("BYTES_WRITTEN", 0)), 0),
         "time_by_slowest": sums.time_by_slowest,
         "perf_by_slowest": sums.perf_by_slowest,
-        "total_files": sums.files,
+        "total_files": files,
         "partial_flag": module.partial,
     }
 

@@ -45,7 +45,8 @@ def read_targets(records: FileRecords, uses: Uses) -> Targets | None:
     columns = records.usage.columns()
     if not any(columns["total_bytes"]):
         return None
-    ids = np.array([layout.file for layout in layouts], dtype=np.uint64)
+    ids, first = np.unique(np.array([layout.file for layout in layouts], dtype=np.uint64), return_index=True)
+    layouts = [layouts[place] for place in first.tolist()]  # each process that opened a file may have left one
     at, has_layout = locate_files(ids, uses["id"])
     widest = [max(layout.components, key=lambda c: c.stripes) for layout in layouts]
     return Targets(

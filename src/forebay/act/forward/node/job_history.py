@@ -65,7 +65,7 @@ def _row(part: JobPart) -> Row:
     """Build a row of `runs`, with the fields that `merge_processes` needs."""
     requests = part.reads + part.writes
     sizes = [r + w for r, w in zip(part.read_sizes, part.write_sizes, strict=True)]
-    osts = _osts(part.files, part.busy)
+    osts, files_by_ost = _osts(part.files, part.busy)
     moved = part.bytes_read + part.bytes_written
     totals = {  # of the run and of its only module
         "total_bytes": moved,
@@ -100,6 +100,7 @@ def _row(part: JobPart) -> Row:
         "pool": None,
         "module_rows": [{"module": MODULE, **totals}],
         "osts": osts,
+        "file_ids": {"modules": {MODULE: [file for file, *_ in part.files]}, "osts": files_by_ost},
     }
 
 
@@ -111,20 +112,26 @@ def _main_layout(files: Sequence[FileUse]) -> dict[str, int | None]:
     return {"stripe_size": size, "file_stripe_count": count, "stripe_offset": max(start, 0)}
 
 
-def _osts(files: Sequence[FileUse], seconds: float) -> dict[str, list[Any]]:
-    """The share of each server, if the bytes of a file are spread evenly over the servers that its stripes reach."""
+def _osts(files: Sequence[FileUse], seconds: float) -> tuple[dict[str, list[Any]], dict[str, list[list[int]]]]:
+    """The share of each server, if the bytes of a file are spread evenly over the servers that its stripes reach; and
+    the files behind the columns that count them."""
     servers = 1 + max((max(start, 0) + count - 1 for _, (count, _, start), _, _ in files), default=0)
     all_moved = sum(moved for _, _, moved, _ in files) or 1
     sums: dict[int, Counter[str]] = {}
-    for _, (count, size, start), moved, end in files:
+    used: dict[str, dict[int, list[int]]] = {"files": {}, "alone_files": {}}
+    for file, (count, size, start), moved, end in files:
         reached = min(count, max(-(-end // size), 1))
         for place in range(reached):
             time: Any = seconds * moved / all_moved / reached
-            row = sums.setdefault((max(start, 0) + place) % servers, Counter())
+            ost = (max(start, 0) + place) % servers
+            row = sums.setdefault(ost, Counter())
+            used["files"].setdefault(ost, []).append(file)
             row.update(files=1, total_bytes=moved // reached, io_time=time)
             if reached == 1:
+                used["alone_files"].setdefault(ost, []).append(file)
                 row.update(alone_files=1, alone_bytes=moved, alone_time=time)
     osts = sorted(sums)
     names = ("files", "total_bytes", "io_time", "alone_files", "alone_bytes", "alone_time")
     columns = {name: [sums[ost][name] for ost in osts] for name in names}
-    return {"filesystem": [FORWARDED] * len(osts), "ost": osts, **columns, "slowness": [None] * len(osts)}
+    listed = {name: [ids.get(ost, []) for ost in osts] for name, ids in used.items()}
+    return {"filesystem": [FORWARDED] * len(osts), "ost": osts, **columns, "slowness": [None] * len(osts)}, listed
