@@ -53,13 +53,13 @@ def test_of_several_problems_nearly_all_are_found_and_nothing_else(tmp_path: Pat
 
 def test_every_code_but_that_of_partial_logs_is_planted() -> None:
     planted = {label for labels, _ in PLANTS.values() for label in labels}
-    assert planted == set(Code) - {Code.PARTIAL_LOG}
+    assert planted == set(Code) - {Code.PARTIAL_LOG, Code.INCOMPLETE_LOG}
 
 
 def test_a_log_with_an_unreadable_part_says_so(tmp_path: Path) -> None:
     parts = Parts(wheel_log("example.darshan")).with_module_version(7, 255)  # STDIO in its format
     [finding] = diagnose(parts.write(tmp_path / "odd.darshan"))
-    assert finding.code == Code.PARTIAL_LOG and "STDIO records of version 255" in finding.seen
+    assert finding.code == Code.INCOMPLETE_LOG and "STDIO records of version 255" in finding.seen
 
 
 def test_a_sick_ost_is_named_with_what_it_costs() -> None:

@@ -14,6 +14,8 @@ from forebay.history.darshan.log_format import UnreadableLog
 from forebay.history.darshan.summary import read_log
 from forebay.history.store import open_store
 from forebay.history.store.listing import list_runs
+from forebay.profile.findings.diagnosis import diagnose_log
+from forebay.profile.findings.finding import Code
 from support import deadly
 from support.damage import damaged
 from support.darshan_logs import LUSTRE, MPIIO, POSIX, SHARED, STDIO, Parts, wheel_log, wheel_logs
@@ -28,8 +30,12 @@ def test_a_log_with_a_module_of_a_newer_darshan_is_read_but_for_that(tmp_path: P
     found = read_one(str(newer.write(tmp_path / "x.darshan")))
     assert (found.status, found.reason) == (
         "incomplete",
-        "has records of the unknown module 30",
+        "has records of module number 30, which this Forebay does not know: a newer Darshan wrote the log; everything "
+        "else was read",
     )
+    [finding] = (f for f in diagnose_log(tmp_path / "x.darshan").findings if f.code == Code.INCOMPLETE_LOG)
+    assert finding.seen == f"the log {found.reason}" and "newer Darshan" in finding.remedy
+    assert "MODMEM" not in finding.remedy
     said, whole = found.row or {}, read_log(wheel_log(LOG)).row
     assert {name: said[name] for name in whole if name not in ("log_ver", "run_time")} == {
         name: whole[name] for name in whole if name not in ("log_ver", "run_time")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.history.darshan.file_systems import FileSystems, Names, mounts_of
-from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, open_log
+from forebay.history.darshan.log import BINS, Chunk, Job, counter_columns, describe_unknown, open_log
 from forebay.history.darshan.log_format import FileLayout, Module, UnreadableSection
 from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_chunk
@@ -155,7 +155,7 @@ def read_file_records(path: Path) -> FileRecords:
     with open_log(path) as log:
         modules, unknown = log.modules()
         records = FileRecords(path=path, job=log.job(), modules=modules)
-        records.unreadable += [f"has records of the unknown module number {number}" for number in unknown]
+        records.unreadable += map(describe_unknown, unknown)
         records.mounts = mounts_of(log.sections.job()[1])
         if "LUSTRE" in modules:
             try:

@@ -61,6 +61,14 @@ class Sums(NamedTuple):
     shared_written: int
 
 
+def describe_unknown(number: int) -> str:
+    """What is wrong with a log that has records of a module that the library does not know."""
+    return (
+        f"has records of module number {number}, which this Forebay does not know: a newer Darshan wrote the log; "
+        "everything else was read"
+    )
+
+
 @contextmanager
 def open_log(path: Path) -> Iterator[Log]:
     """Open a log; raises `UnreadableLog` if the file is not a complete Darshan log."""

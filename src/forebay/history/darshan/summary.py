@@ -22,7 +22,7 @@ from forebay.history.darshan.activity import active_ranks
 from forebay.history.darshan.file_counts import FileCounts
 from forebay.history.darshan.file_records import FileRecords, Tables
 from forebay.history.darshan.file_systems import NONE, FileSystems, mounts_of
-from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, open_log
+from forebay.history.darshan.log import BINS, Job, Log, Sums, counter_columns, describe_unknown, open_log
 from forebay.history.darshan.log_format import Module, UnreadableLog, UnreadableSection
 from forebay.history.darshan.ost_usage import OstUsage
 from forebay.history.darshan.plausibility import check_chunk, find_impossible
@@ -121,8 +121,7 @@ def _check_modules(modules: dict[str, Module], unknown: list[int]) -> list[tuple
         remarks.append(("empty", _EMPTY))
     if any(modules[name].partial for name in ("LUSTRE", *SUMMED) if name in modules):  # not traces and heat maps
         remarks.append(("partial", _PARTIAL))
-    what = "has records of the unknown module {}"
-    return remarks + [("incomplete", what.format(number)) for number in unknown]
+    return remarks + [("incomplete", describe_unknown(number)) for number in unknown]
 
 
 def _read_layouts(

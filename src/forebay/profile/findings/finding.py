@@ -29,6 +29,7 @@ class Code(StrEnum):
     STDIO_BULK = "stdio-bulk"
     SINGLE_WRITER = "single-writer"
     PARTIAL_LOG = "partial-log"
+    INCOMPLETE_LOG = "incomplete-log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -36,7 +36,7 @@ _ALREADY_COLLECTIVE = (
 
 def find_problems(evidence: Evidence) -> list[Finding]:
     """Find all problems of a run, the most costly first."""
-    rules: tuple[Rule, ...] = (find_partial_log,)
+    rules: tuple[Rule, ...] = (find_partial_log, find_incomplete_log)
     if evidence.seconds > 0 and (evidence.matters or evidence.records.partial):
         rules = RULES if evidence.matters else PATTERNS
     findings = [_bound_gain(finding) for rule in rules for finding in rule(evidence)]
@@ -345,13 +345,11 @@ def find_stdio_bulk(evidence: Evidence) -> Iterator[Finding]:
 
 
 def find_partial_log(evidence: Evidence) -> Iterator[Finding]:
-    records = evidence.records
-    if not records.partial and not records.unreadable:
+    if not evidence.records.partial:
         return
-    seen = ["Darshan ran out of memory and left files out"] * records.partial + records.unreadable
     yield Finding(
         code=Code.PARTIAL_LOG,
-        seen="; ".join(seen),
+        seen="Darshan ran out of memory and left files out",
         because="what the log leaves out may be the largest part: shares and gains are those of the rest",
         remedy="Give Darshan more memory (DARSHAN_MODMEM=64, in MiB), or leave files out by name "
         "(DARSHAN_EXCLUDE_DIRS). If the run needs so many files, their number may be what it waits for.",
@@ -359,10 +357,25 @@ def find_partial_log(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def find_incomplete_log(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.records.unreadable:
+        return
+    yield Finding(
+        code=Code.INCOMPLETE_LOG,
+        seen="; ".join(f"the log {reason}" for reason in evidence.records.unreadable),
+        because="shares and gains are those of the rest",
+        remedy="If a newer Darshan wrote the log, update Forebay and the package darshan. If the log is damaged, "
+        "darshan-parser shows how far it is readable.",
+        confidence="unknown",
+    )
+
+
 RULES: tuple[Rule, ...] = (
     find_small_requests, find_misaligned, find_random_access, find_no_collective, find_metadata_bound,
     find_uneven_processes, find_repeated_reads, find_burst_buffer, find_stdio_bulk, find_crowded_targets,
-    find_slow_targets, find_partial_log,
+    find_slow_targets, find_partial_log, find_incomplete_log,
 )  # fmt: skip
-PATTERNS: tuple[Rule, ...] = (find_small_requests, find_misaligned, find_random_access, find_partial_log)
+PATTERNS: tuple[Rule, ...] = (
+    find_small_requests, find_misaligned, find_random_access, find_partial_log, find_incomplete_log,
+)  # fmt: skip
 """What can be said of a log that lacks the records of most I/O time: how the requests are that it has."""

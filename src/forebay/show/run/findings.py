@@ -27,7 +27,8 @@ TITLES = {
     Code.BURST_BUFFER: "It writes files and reads them back, again and again",
     Code.STDIO_BULK: "It moves much data through the C library's streams",
     Code.SINGLE_WRITER: "One process does almost all of the I/O",
-    Code.PARTIAL_LOG: "The log is incomplete",
+    Code.PARTIAL_LOG: "The log lacks files, as Darshan ran out of memory",
+    Code.INCOMPLETE_LOG: "A part of the log cannot be read",
 }
 """What each finding means, in a sentence about the program without its full stop."""
 _CONFIDENCE = {"measured": "measured in this run", "modelled": "predicted by a model", "unknown": ""}
