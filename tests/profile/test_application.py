@@ -13,6 +13,7 @@ from forebay.history.store.past_runs import Behaviour
 from forebay.model.curve import Curve
 from forebay.profile.access_pattern import pattern_of
 from forebay.profile.application import commonest_count, drift_of, nearest_count, profile_of, spread
+from forebay.show.history.profile import summarize
 from support.made_up_runs import MIB, START, behaviour
 
 RUN = st.fixed_dictionaries(
@@ -69,6 +70,18 @@ def test_runs_on_another_file_system_tell_nothing_of_this_one() -> None:
     assert here.elsewhere and not profile_of("vpic", runs[2:5]).elsewhere
     more = profile_of("vpic", [*runs, behaviour(9, nprocs=8, filesystem="/scratch")], filesystem="/home")
     assert more.process_counts == ((64, 4),)
+
+
+def test_runs_on_an_unknown_file_system_are_counted_and_show_no_drift() -> None:
+    placed = [behaviour(i, filesystem="/scratch", perf_by_slowest=1e8) for i in range(20)]
+    unknown = [behaviour(20 + i, filesystem=None, perf_by_slowest=9e8) for i in range(20)]
+    found = profile_of("vpic", [*placed, *unknown])
+    assert (found.runs, found.unplaced_runs) == (40, 20)
+    assert found.drift == profile_of("vpic", placed).drift and found.drift.verdict == "no drift"
+    said = summarize(found, None)
+    assert any(line.startswith("20 of 40 runs used /scratch; the file system of the other 20 is") for line in said)
+    assert profile_of("vpic", unknown).unplaced_runs == 20
+    assert not any("known" in line for line in summarize(profile_of("vpic", placed), None))
 
 
 def test_partial_runs_are_counted_and_left_out() -> None:

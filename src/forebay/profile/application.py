@@ -85,6 +85,9 @@ class Profile:
     """The mount point; None if unknown."""
     elsewhere: tuple[tuple[str, int], ...]
     """Other file systems, each with its number of runs, which are left out."""
+    unplaced_runs: int
+    """Of the runs, those on an unknown file system. If others are known to be on `filesystem`, they do not count for
+    the drift, as they may be of another machine."""
     processes: int
     process_counts: tuple[tuple[int, int], ...]
     """Each number of processes with its number of runs, on the named file system if one was requested."""
@@ -132,6 +135,7 @@ def profile_of(
         elsewhere=tuple(sorted(elsewhere.items())),
         processes=number,
         process_counts=tuple(sorted(Counter(run.nprocs for run in there).items())),
+        unplaced_runs=len(alike) - sum(map(is_placed, alike)),
         runs=len(alike),
         partial_runs=len(alike) - len(whole),
         only_partial=not whole,
@@ -143,9 +147,14 @@ def profile_of(
         points=points,
         layouts=dict(sorted((p for p in by_layout if all(p[0])), key=lambda p: (-p[1].median, p[0]))),
         curve=curve,
-        drift=drift_of(timed),
+        drift=drift_of([r for r in timed if is_placed(r)] if any(map(is_placed, alike)) else timed),
         forecast=forecast_of(timed, curve),
     )
+
+
+def is_placed(run: Behaviour) -> bool:
+    """Whether the file system of a run is known."""
+    return bool(run.filesystem)
 
 
 def runs_on(runs: Sequence[Behaviour], filesystem: str | None) -> list[Behaviour]:

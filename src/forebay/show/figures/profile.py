@@ -52,8 +52,10 @@ def draw_profile(profile: Profile, runs: Sequence[Behaviour], out: Path) -> Path
     reasons = ((partial_runs, "partial"), (profile.untimed_runs, "untimed"))
     left_out = " and ".join(f"{number:,} {why}" for number, why in reasons if number)
     title = f"{printable(profile.app)}, {plural(profile.processes, 'process')}"
-    title += f" on {printable(profile.filesystem)}" if profile.filesystem else ""
+    title += f" on {printable(profile.filesystem)}" if profile.filesystem and not profile.unplaced_runs else ""
     title += f": {plural(profile.runs, 'run')}"
+    if profile.filesystem and profile.unplaced_runs:
+        title += f", {profile.runs - profile.unplaced_runs:,} of them known to be on {printable(profile.filesystem)}"
     title += f" ({left_out} left out)" if left_out else ""
     if len(timed) == 1:
         where = f" on {plural(timed[0].stripe_count, 'OST')}" if timed[0].stripe_count else ""

@@ -65,10 +65,12 @@ def summarize(profile: Profile, wanted: int | None) -> list[str]:
         lines.append(f"It also ran with {format_counts(others)} {processes} (--procs N shows those).")
     if sum(runs for _, runs in profile.process_counts) >= MOST_RUNS:
         lines.append(f"Only its newest {MOST_RUNS:,} runs are used.")
+    if profile.filesystem and profile.unplaced_runs:
+        lines.append(f"{format_placed(profile)}. Only runs that are known to be there show a drift.")
     if profile.elsewhere:
         there = ", ".join(f"{printable(mount)} ({plural(runs, 'run')})" for mount, runs in profile.elsewhere)
-        lines.append(f"These runs used {printable(profile.filesystem or UNKNOWN)}.")
-        lines[-1] += f" It also ran on {there}; --filesystem MOUNT shows those."
+        used = "" if profile.unplaced_runs else f"These runs used {printable(profile.filesystem or UNKNOWN)}. "
+        lines.append(f"{used}It also ran on {there}; --filesystem MOUNT shows those.")
     if profile.only_partial:
         lines.append("All these runs have partial logs: volumes are too low, and the profile has no curve.")
     elif profile.partial_runs:
@@ -76,6 +78,14 @@ def summarize(profile: Profile, wanted: int | None) -> list[str]:
     lines.append(f"Pattern: {describe_pattern(profile.pattern)}")
     apart = (("reads", profile.pattern.reads), ("writes", profile.pattern.writes))
     return [*lines, *(f"  {name}: {describe_access(access)}" for name, access in apart if access)]
+
+
+def format_placed(profile: Profile) -> str:
+    """How many of the runs used the file system, and of how many it is unknown."""
+    placed, unknown = profile.runs - profile.unplaced_runs, profile.unplaced_runs
+    return f"{placed:,} of {plural(profile.runs, 'run')} used {printable(profile.filesystem or UNKNOWN)}; " + (
+        f"the file system of the other {f'{unknown:,} is' if unknown > 1 else 'one is'} unknown"
+    )
 
 
 def describe_pattern(pattern: Pattern) -> str:
