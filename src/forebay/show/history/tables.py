@@ -151,10 +151,13 @@ def print_run(document: WholeRun) -> None:
             "seconds": ost["io_time"],
             "slowness": _or_dash(ost["slowness"], "{:.2f}".format),
         }
-        for ost in sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), o["filesystem"], o["ost"]))[:_MOST_OSTS]
+        for ost in sorted(osts, key=lambda o: (-(o["slowness"] or 0.0), -o["total_bytes"], o["filesystem"], o["ost"]))[
+            :_MOST_OSTS
+        ]
     ]
     if slowest:
-        print_rows("OSTs" if len(slowest) == len(osts) else f"OSTs, the {_MOST_OSTS} slowest", slowest)
+        order = "slowest" if any(ost["slowness"] for ost in osts) else "with most bytes"
+        print_rows("OSTs" if len(slowest) == len(osts) else f"OSTs, the {_MOST_OSTS} {order}", slowest)
     for log in document["logs"]:
         lacks = f": {log['reason']}" if log["reason"] else ""
         typer.echo(f"log: {printable(log['path'])} ({format_size(log['size'])}){lacks}")
@@ -209,7 +212,7 @@ def _value(name: str, value: Any) -> str:
 _MOMENTS = ("start_time", "end_time", "submit_time", "job_start_time", "job_end_time")
 _SIZES = ("total_bytes", "bytes_read", "bytes_written", "shared_bytes")
 _FORMATS: dict[str, Callable[[Any], str]] = dict.fromkeys(_SIZES, format_size)
-_FORMATS |= {"perf_by_slowest": format_bandwidth, "stripe_size": format_binary}
+_FORMATS |= {"perf_by_slowest": format_bandwidth, "stripe_size": format_binary, "filesystem": mount_name}
 
 
 def _share(share: float | None, digits: int = 1) -> str:
