@@ -151,6 +151,25 @@ def test_show_says_in_words_that_a_run_is_partial(forebay: Forebay, db: str) -> 
     assert "Partial:" not in whole
 
 
+def test_show_lists_the_osts_with_most_bytes_if_none_is_known_to_be_slow(forebay: Forebay, tmp_path: Path) -> None:
+    path = tmp_path / "many.db"
+    osts = a_run(0, slowness=[None] * 56)["osts"]
+    osts["total_bytes"][50] += 1
+    with open_store(str(path)) as store:
+        fill(store, [a_run(0, count=56, osts=osts, filesystem=""), a_run(1, slowness=[1.0] * 50 + [7.0])])
+    plain, slow = (forebay("history", "show", number, "--db", path).out for number in (1, 2))
+    assert "OSTs, the 40 with most bytes" in plain and "OSTs, the 40 slowest" in slow
+    first = [out.partition("slowness")[2].splitlines()[1].split()[1] for out in (plain, slow)]
+    assert first == ["50", "50"]
+    assert "filesystem unknown" in " ".join(plain.split())
+
+
+def test_replay_of_a_missing_file_says_what_it_needs(forebay: Forebay, tmp_path: Path) -> None:
+    for named in (f"{tmp_path}/none.db", f"sqlite:///{tmp_path}/none.db"):
+        ran = forebay("replay", named)
+        assert ran.code == 2 and f"{tmp_path}/none.db: no such file; replay needs the database of a service" in ran.err
+
+
 # osts
 
 

@@ -83,6 +83,13 @@ def read_journal(journal: str) -> list[Event]:
     if "://" not in journal and path.is_file() and not is_sqlite_file(path):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         return [from_line(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    file = Path(journal.removeprefix("sqlite:///"))
+    if "://" not in str(file) and not file.exists():
+        raise BadInput(
+            str(file),
+            "no such file; replay needs the database of a service (`forebay serve`), a file that --export wrote, or "
+            "the record.jsonl of `forebay schedule`",
+        )
     with open_store(journal, create=False) as store, store.open_reader() as connection:
         events = [from_line(e.line, f"{store.where}: number {e.number}") for e in read_after(connection, 0)]
     if not events:
