@@ -161,6 +161,31 @@ def test_a_file_that_is_no_log_is_one_line_and_exit_2(
     assert ran.out == ""
 
 
+def test_invalid_lines_of_slurms_accounting_are_left_out_and_named(forebay: Forebay, tmp_path: Path) -> None:
+    head, good = "JobIDRaw|JobName|User|NNodes|Submit|Start|End|State", "|a|u|2|10|20|30|COMPLETED"
+    path, db = tmp_path / "jobs.txt", ("--db", tmp_path / "history.db")
+    bad = ["8|a|u|-4|10|20|30|COMPLETED", "9|a|u|2|10|x|30|COMPLETED"]
+    path.write_text("\n".join([head, f"7{good}", *bad, f"10{good}"]) + "\n")
+    told = forebay("ingest", "--sacct", path, *db, "--json").json
+    assert told["jobs"] == 2
+    assert told["left_out"] == [
+        {"where": f"{path}:3", "reason": "NNodes: '-4' is not a number of nodes"},
+        {"where": f"{path}:4", "reason": "Start: 'x' is not a time like 2026-01-31T12:00:00"},
+    ]
+    ran = forebay("ingest", "--sacct", path, *db)
+    assert ran.code == 0 and f"{path}:3" in ran.out and "2 jobs from Slurm's accounting" in ran.out
+    path.write_text("\n".join([head, *bad * 100]) + "\n")
+    ran = forebay("ingest", "--sacct", path, *db)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"{path}:2: NNodes: '-4' is not a number of nodes (and 199 more lines)" in ran.err
+    path.write_text("\n".join([head, f"7{good}", *bad * 100]) + "\n")
+    out = forebay("ingest", "--sacct", path, *db).out
+    assert "more (--json lists all)" in out and len(out.splitlines()) < 60
+    path.write_text(f"{head}\n7{good}\n", encoding="utf-16")
+    ran = forebay("ingest", "--sacct", path, *db)
+    assert ran.code == 2 and f"{path}: is not UTF-8 text" in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -49,7 +49,7 @@ def ingest(
 
     if not paths and not sacct:
         raise BadInput("PATH", "name logs or folders to read, or --sacct FILE")
-    report, jobs = Report(), 0
+    report, jobs, refused = Report(), 0, list[BadInput]()
     empty = [path for path in paths or [] if not _has_logs(path)]  # before a wrong path creates a store
     if empty and not json:
         kinds = " or ".join(f"*{suffix}" for suffix in SUFFIXES)
@@ -60,19 +60,25 @@ def ingest(
         return
     with hire_workers(workers if paths else None) as crew, open_store(db) as store:
         for file in sacct or []:
-            with store.open_writer() as connection, closing(read_sacct(file)) as rows:
+            with store.open_writer() as connection, closing(read_sacct(file, refused.append)) as rows:
                 jobs += add_jobs(connection, rows)
         if paths:
             report = _read_logs(store, paths, crew)
         where = store.where
     nothing = bool(report.failed) and report.failed == report.total and not jobs
+    if refused and not jobs and not report.total:
+        others = f" (and {len(refused) - 1} more lines)" if len(refused) > 1 else ""
+        raise BadInput(refused[0].where, refused[0].reason + others)
     if json and (report.failed > 1 or not nothing):
         listed = [{"path": path, "status": status, "reason": reason} for path, status, reason in report.listed]
         counts = {name: getattr(report, name) for name in ("read", "known", "copies", "failed")}
         folders = [str(path) for path in empty]
-        print_json({"db": where, "logs": counts, "listed": listed, "jobs": jobs, "without_logs": folders})
+        left_out = [{"where": error.where, "reason": error.reason} for error in refused]
+        print_json(
+            {"db": where, "logs": counts, "listed": listed, "jobs": jobs, "left_out": left_out, "without_logs": folders}
+        )
     elif report.failed > 1 or not nothing:
-        _print(where, report, jobs, bool(paths))
+        _print(where, report, jobs, bool(paths), refused)
     if nothing:
         path, _, reason = report.listed[0]
         others = f" (and {report.failed - 1} more unreadable)" if report.failed > 1 else ""
@@ -127,7 +133,12 @@ def _interruption() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _print(where: str, report: Report, jobs: int, logs: bool) -> None:
+def _print(where: str, report: Report, jobs: int, logs: bool, refused: list[BadInput]) -> None:
+    if refused:
+        lines = [(error.where, error.reason) for error in refused[:MOST_LISTED]]
+        print_table("Lines of Slurm's accounting that are left out", ("line", "why"), lines)
+        if len(refused) > MOST_LISTED:
+            typer.echo(f"... and {len(refused) - MOST_LISTED:,} more (--json lists all)")
     if report.listed:
         print_table("Logs with problems", ("log", "what", "why"), report.listed[:MOST_LISTED])
         if len(report.listed) > MOST_LISTED:

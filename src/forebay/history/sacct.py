@@ -1,7 +1,7 @@
 """Reads Slurm's accounting, as `sacct -P` prints it: a header, then one line for each job and step."""
 
 import csv
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -15,10 +15,17 @@ _WANTED = {"JobName": "job_name", "User": "user", "State": "state"}
 _TIMES = {"Submit": "submit_time", "Start": "job_start_time", "End": "job_end_time"}
 
 
-def read_sacct(path: Path) -> Generator[Row]:
-    """Yield a row of `jobs` for each job; steps (`123.batch`, `123.0`) are skipped."""
+def read_sacct(path: Path, refuse: Callable[[BadInput], None] | None = None) -> Generator[Row]:
+    """Yield a row of `jobs` for each job; steps (`123.batch`, `123.0`) are skipped. `refuse` gets the error of each
+    line that is not valid; without it, the first one ends the reading."""
     for number, line in read_records(path):
-        job = _job(f"{path}:{number}", line)
+        try:
+            job = _job(f"{path}:{number}", line)
+        except BadInput as error:
+            if refuse is None:
+                raise
+            refuse(error)
+            continue
         if job is not None:
             yield job
 
@@ -29,6 +36,8 @@ def read_records(path: Path) -> Generator[tuple[int, Record]]:
         with open_text(path, errors="replace") as file:
             lines = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
             names = lines.fieldnames or []
+            if any("\ufffd" in name or "\0" in name for name in names):
+                raise BadInput(str(path), "is not UTF-8 text")
             if not {"JobID", "JobIDRaw"} & set(names):
                 raise BadInput(
                     str(path), "has no column JobID or JobIDRaw; create it with sacct -P -o JobIDRaw,JobName,NNodes,…"
@@ -49,13 +58,17 @@ def _job(where: str, line: Record) -> Row | None:
     if name is None:
         return None
     if not _is_number(name):
-        raise BadInput(where, f"{name!r} is not a job id")
+        raise BadInput(where, f"{'JobIDRaw' if line.get('JobIDRaw') else 'JobID'}: {name!r} is not a job id")
     job: Row = {"job_id": int(name)}
     job |= {column: (line.get(field) or "").replace("\0", "") or None for field, column in _WANTED.items()}
-    job |= {column: parse_time(where, line.get(field)) for field, column in _TIMES.items()}
+    for field, column in _TIMES.items():
+        try:
+            job[column] = parse_time(where, line.get(field))
+        except BadInput as error:
+            raise BadInput(where, f"{field}: {error.reason}") from None
     nodes = line.get("NNodes") or line.get("AllocNodes")
     if nodes and not _is_number(nodes):
-        raise BadInput(where, f"{nodes!r} is not a number of nodes")
+        raise BadInput(where, f"{'NNodes' if line.get('NNodes') else 'AllocNodes'}: {nodes!r} is not a number of nodes")
     return job | {"nodes": int(nodes) if nodes else None}
 
 
