@@ -224,7 +224,10 @@ def _simulate_storage(
 
     if decisions is not None:
         check_file("--decisions", decisions, b"request,part,")
-    scenario = read_storage_scenario(file, changes, seed=seed)
+    try:
+        scenario = read_storage_scenario(file, changes, seed=seed)
+    except BadInput as error:
+        raise _name_option(error, file, changes) from None
     names = policy_list("storage", scenario.policy or _DEFAULT_STORAGE, also=(OPTIMAL,))
     for option, path in (("--decisions", decisions), ("--plot", plot)):
         if path is not None and (len(names) > 1 or OPTIMAL in names):
@@ -251,6 +254,12 @@ def _simulate_storage(
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
     else:
         _print_storage(scenario, documents)
+
+
+def _name_option(error: BadInput, file: Path, changes: Document) -> BadInput:
+    """The error, with the name of the option in place of the file's key that it replaces."""
+    key = error.where.removeprefix(f"{file}: storage.").partition("[")[0]
+    return BadInput(f"--{key.replace('_', '-')}", error.reason) if key in changes else error
 
 
 def _bound_document(scenario: StorageScenario) -> Document:
