@@ -114,7 +114,10 @@ def progress(label: str, total: float) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file for writing that gets its name only when it is complete. A device or a pipe is written to."""
+    """Open a text file for writing that gets its name only when it is complete; nothing is left of one that is not.
+
+    A device or a pipe is written to as it is.
+    """
     if path.exists() and not path.is_file():
         with path.open("w", newline="", encoding="utf-8") as file:
             yield file
@@ -122,7 +125,12 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
     path = path.resolve()  # what a link names is replaced, not the link
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
-        yield file
+        try:
+            yield file
+            file.flush()
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
     partial.replace(path)
 
 
