@@ -137,7 +137,7 @@ def test_what_is_no_log_is_refused_in_one_line(what: str, forebay: Forebay) -> N
 
 def test_a_page_of_a_log_is_written_beside_the_text(forebay: Forebay, tmp_path: Path) -> None:
     page = tmp_path / "run.html"
-    page.write_text("an older page")
+    page.write_text("<!doctype html>\nan older page")
     ran = forebay("diagnose", wheel_log("sample-badost.darshan"), "--html", page)
     assert "1. slow-ost" in ran.out and f"page: {page}" in ran.err
     assert "A storage target (OST) was slow" in Page(page.read_text()).text

@@ -51,7 +51,7 @@ def test_a_mail_has_a_subject_and_what_to_do(forebay: Forebay, drawn: Path) -> N
 def test_there_is_no_mail_if_nothing_began(forebay: Forebay, tmp_path: Path) -> None:
     db, mail = ("--db", tmp_path / "history.db"), tmp_path / "mail.txt"
     forebay("ingest", wheel_log("sample-goodost.darshan"), *db)
-    mail.write_text("of yesterday")
+    mail.write_text("Subject: [forebay] of yesterday\n")
     ran = forebay("history", "watch", *db, "--since", "2017-01-01", "--mail", mail)
     assert (ran.code, ran.out) == (0, "")
     assert not mail.exists()

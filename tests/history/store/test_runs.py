@@ -144,9 +144,9 @@ def test_slurms_accounting_is_joined_by_job(store: Store, tmp_path: Path) -> Non
     ("text", "reason"),
     [
         ("Name|Nodes\nx|1\n", "has no column JobID or JobIDRaw"),
-        ("JobID|NNodes\nx|1\n", ":2: 'x' is not a job id"),
-        ("JobID|NNodes\n1|many\n", ":2: 'many' is not a number of nodes"),
-        ("JobID|Start\n1|yesterday\n", ":2: 'yesterday' is not a time"),
+        ("JobID|NNodes\nx|1\n", ":2: JobID: 'x' is not a job id"),
+        ("JobID|NNodes\n1|many\n", ":2: NNodes: 'many' is not a number of nodes"),
+        ("JobID|Start\n1|yesterday\n", ":2: Start: 'yesterday' is not a time"),
         ("", "has no column"),
     ],
 )

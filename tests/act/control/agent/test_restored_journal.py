@@ -140,7 +140,9 @@ def test_words_that_name_nothing_that_is_kept(folder: Path) -> None:
         assert "are kept; `forebay storage strays`" in service.error(
             "POST", "/v1/strays/discard", {"what": grant}, status=409
         )
-        assert "no grant" in service.error("POST", "/v1/strays/adopt", {"what": grant, "seconds": 60}, status=404)
+        adopt = {"what": grant, "seconds": 60}
+        assert "there is nothing to adopt" in service.error("POST", "/v1/strays/adopt", adopt, status=409)
+        assert "no grant" in service.error("POST", "/v1/strays/adopt", adopt | {"what": "f" * 32}, status=404)
         assert "seconds: must be" in service.error("POST", "/v1/strays/adopt", {"what": "n", "seconds": -1})
 
 

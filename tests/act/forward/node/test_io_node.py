@@ -279,7 +279,8 @@ def ask_together(client: Client, requests: list[Message], count: int) -> list[tu
             answer = client.receive()
             payload = b"" if requests[answer.tag].kind == Kind.WRITE else bytes(answer.payload)  # else, a time
             found[answer.tag] = answer.status, answer.size, payload
-        sending.join()
+        sending.join(60)
+        assert not sending.is_alive()
     return [found[tag] for tag in range(len(requests))]
 
 
