@@ -29,7 +29,6 @@ from forebay.act.forward.net.buffers import Buffers
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.loop import new_loop
 from forebay.act.forward.net.payloads import (
-    REQUESTS,
     AllocateRequest,
     AttributesRequest,
     Caller,
@@ -39,6 +38,7 @@ from forebay.act.forward.net.payloads import (
     OpenRequest,
     PathRequest,
 )
+from forebay.act.forward.net.request_payloads import REQUESTS
 from forebay.act.forward.net.wire import Flag, Kind, Message, Receiver, answer_header, checksum, pack, unpack_as
 from forebay.model.layout import Layout
 from support.processes import limited, piped

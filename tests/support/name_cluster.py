@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from forebay.act.forward.data.name_database import NameStore, Node, walk
 from forebay.act.forward.data.name_requests import Names
-from forebay.act.forward.net.payloads import REQUESTS, FileStatus, ListPage, OnceRequest, Payload, read_request
+from forebay.act.forward.net.payloads import FileStatus, ListPage, OnceRequest, Payload
+from forebay.act.forward.net.request_payloads import REQUESTS, read_request
 from forebay.act.forward.net.wire import AGAIN, Bytes, Kind, Message, pack, unpack_as
 from forebay.act.forward.node.name_routes import NameReply, NameRoutes
 from forebay.act.forward.node.server_link import ServerLink

@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 from forebay.act.forward.clients.requests import Channel, Entry, Handle, Lost, Place, Request, Where, place_of
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
+from forebay.act.forward.net.sole_payloads import AloneAnswer, AloneRequest, RemoveRequest
 from forebay.act.forward.net.wire import (
     AGAIN,
     LAST_OFFSET,
@@ -244,16 +245,16 @@ class Operations:
         """Remove a name; return the status of its folder, if this client may keep it."""
         return _folder_in(await self._ask_about(Kind.UNLINK, path, payloads.OnceRequest(caller=caller)))
 
-    async def hold_alone(self, folder: Place, begin: bytes, *, caller: Caller) -> payloads.AloneAnswer:
+    async def hold_alone(self, folder: Place, begin: bytes, *, caller: Caller) -> AloneAnswer:
         """Ask to have a folder alone, with the files in it from the name `begin` on; only for mounts."""
-        content = payloads.AloneRequest(begin=begin, caller=caller)
-        return _read(payloads.AloneAnswer, await self._ask_about(Kind.ALONE, folder, content))
+        content = AloneRequest(begin=begin, caller=caller)
+        return _read(AloneAnswer, await self._ask_about(Kind.ALONE, folder, content))
 
     async def remove_names(
         self, folder: Place, names: list[tuple[bytes, int]], at: int, *, caller: Caller
     ) -> payloads.FileStatus | None:
         """Remove names that stand for these files, as of a time at the server; return as `unlink`. Only for mounts."""
-        content = payloads.RemoveRequest(names=names, time=at, caller=caller)
+        content = RemoveRequest(names=names, time=at, caller=caller)
         return _folder_in(await self._ask_about(Kind.REMOVE, folder, content))
 
     async def rename(

@@ -26,6 +26,7 @@ from forebay.act.forward.net.payloads import (
     layout_fields,
     read_layout,
 )
+from forebay.act.forward.net.request_payloads import read_request
 from forebay.act.forward.net.wire import Kind, Message
 
 _PAGE = 32768
@@ -46,7 +47,7 @@ class Names(RemovalRequests):
 
         A restart forgets the answers; then `again` helps.
         """
-        request = payloads.read_request(message.kind, message.payload)
+        request = read_request(message.kind, message.payload)
         key = request.key if isinstance(request, payloads.OnceRequest) else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:

@@ -23,7 +23,8 @@ from forebay.act.forward.data.settings import ServerSettings
 from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.connection import Connection
-from forebay.act.forward.net.payloads import ForgetList, LayoutFields, NodeList, OpenFiles, Payload, read_request
+from forebay.act.forward.net.payloads import ForgetList, LayoutFields, NodeList, OpenFiles, Payload
+from forebay.act.forward.net.request_payloads import read_request
 from forebay.act.forward.net.wire import ELSEWHERE, Kind, Message, answer_header, pack
 from forebay.model.errors import BadInput, why
 from forebay.model.layout import Layout

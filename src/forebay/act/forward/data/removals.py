@@ -7,8 +7,8 @@ from forebay.act.forward.data.name_database import FRESH, Node
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.staged_files import PlacementRequests
-from forebay.act.forward.net import payloads
-from forebay.act.forward.net.payloads import AloneAnswer, ForgetList, LayoutFields
+from forebay.act.forward.net.payloads import ForgetList, LayoutFields
+from forebay.act.forward.net.sole_payloads import AloneAnswer, AloneRequest, RemoveRequest
 from forebay.act.forward.net.wire import Message
 
 _MOST_FILES = 4096
@@ -17,7 +17,7 @@ _MOST_FILES = 4096
 class RemovalRequests(PlacementRequests):
     """The requests about folders that mounts have alone that `Names` answers."""
 
-    def do_alone(self, _: Message, request: payloads.AloneRequest) -> AloneAnswer:
+    def do_alone(self, _: Message, request: AloneRequest) -> AloneAnswer:
         caller, folder = caller_of(request), self._find(request)
         if not folder.is_folder:
             raise system_error(errno.ENOTDIR)
@@ -25,9 +25,10 @@ class RemovalRequests(PlacementRequests):
         if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id):
             return AloneAnswer()
         files = self._store.list_single(folder.id, request.begin, _MOST_FILES)
-        return AloneAnswer(files=[file for file in files if self._enclose(caller, folder.id, file)], now=self._clock())
+        enclosed = (file for file in files if self._enclose(caller, folder.id, file))
+        return AloneAnswer(files=tuple(enclosed), now=self._clock())
 
-    def do_remove(self, _: Message, request: payloads.RemoveRequest) -> ForgetList:
+    def do_remove(self, _: Message, request: RemoveRequest) -> ForgetList:
         """Remove names that a mount has removed; those that stand for other files by now stay."""
         caller, folder = caller_of(request), self._find(request)
         known = [(name, self._store.find(folder.id, name), file) for name, file in request.names]

@@ -41,8 +41,8 @@ from forebay.act.forward.net.payloads import (
     LockRequest,
     Payload,
     listed_nodes,
-    read_request,
 )
+from forebay.act.forward.net.request_payloads import read_request
 from forebay.act.forward.net.wire import (
     AGAIN,
     LONGEST,

@@ -16,7 +16,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from forebay.act.forward.net.wire import BadMessage, Bytes, Kind, Message, unpack_as
+from forebay.act.forward.net.wire import BadMessage, Message, unpack_as
 from forebay.model.file_times import clamp_time
 from forebay.model.layout import Layout
 
@@ -138,32 +138,6 @@ class PlaceRequest(OnceRequest, kw_only=True):
     """Gives files their names in a folder, all or none; each replaces what has its name."""
 
     files: list[PlacedFile]
-
-
-class AloneRequest(PathRequest, kw_only=True):
-    """Asks to have a folder alone, with the files in it from the name `begin` on (data/sole_leases.py)."""
-
-    begin: bytes = b""
-
-
-class AloneAnswer(Payload, kw_only=True):
-    """The files that the mount now has alone with the folder, and the time at the server in ns since 1970.
-
-    A mount that does not have the folder alone gets no files.
-    """
-
-    files: list[int] = []
-    now: int = 0
-
-
-class RemoveRequest(PathRequest, kw_only=True):
-    """Removes names from a folder that still stand for these files; the others are gone, or belong to others by now.
-
-    `time` is when the mount has removed the last one.
-    """
-
-    names: list[tuple[bytes, int]]
-    time: int = 0
 
 
 class ListRequest(PathRequest, kw_only=True):
@@ -426,45 +400,6 @@ class Space(Payload, kw_only=True):
     available: int
     files: int
     free_files: int
-
-
-REQUESTS: dict[int, type[Payload]] = {
-    Kind.OPEN: OpenRequest,
-    Kind.STAT: StatusRequest,
-    Kind.ATTACH: StatusRequest,
-    Kind.UNLINK: OnceRequest,
-    Kind.READDIR: ListRequest,
-    Kind.MKDIR: MkdirRequest,
-    Kind.RMDIR: OnceRequest,
-    Kind.ALONE: AloneRequest,
-    Kind.REMOVE: RemoveRequest,
-    Kind.RENAME: RenameRequest,
-    Kind.LAYOUT: LayoutRequest,
-    Kind.SETATTR: AttributesRequest,
-    Kind.MAKE: MakeRequest,
-    Kind.PLACE: PlaceRequest,
-    Kind.LINK: LinkRequest,
-    Kind.GETXATTR: AttributeRequest,
-    Kind.SETXATTR: SetAttributeRequest,
-    Kind.ALLOCATE: AllocateRequest,
-    Kind.LOCK: LockRequest,
-    Kind.LEASE: LeaseRequest,
-    Kind.OPENED: OpenFiles,
-    Kind.CLOSED: OpenFiles,
-    Kind.HELD: OpenFiles,
-    Kind.RECALLED: NodeList,
-    Kind.CLOSE: NodeList,
-    Kind.TOUCH: NodeList,
-}
-"""The payload that each kind of message carries; kinds that are not listed carry none."""
-
-
-def read_request(kind: int, payload: Bytes) -> Payload | None:
-    """Decode the request in a message's payload; raises BadMessage if it is malformed."""
-    shape = REQUESTS.get(kind)
-    if shape is None:
-        return None
-    return shape() if shape is StatusRequest and not len(payload) else unpack_as(shape, payload)
 
 
 def listed_nodes(message: Message) -> list[int]:

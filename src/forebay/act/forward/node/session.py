@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
+from forebay.act.forward.net.request_payloads import REQUESTS, read_request
 from forebay.act.forward.net.wire import (
     LAST_OFFSET,
     LONGEST,
@@ -42,7 +43,7 @@ _READ, _WRITE = int(Kind.READ), int(Kind.WRITE)
 _DATA = (_READ, _WRITE)
 _INTERNAL = {Kind.OPENED, Kind.CLOSED, Kind.HELD, Kind.PLACE}
 _PLAIN = {Kind.FSYNC, Kind.TRUNCATE, Kind.FENCE, Kind.STATFS, Kind.CLOSE, Kind.WATCH, Kind.APPEND}
-_QUERIES = {*payloads.REQUESTS, *_PLAIN} - _INTERNAL
+_QUERIES = {*REQUESTS, *_PLAIN} - _INTERNAL
 _CHANGES = (Kind.TRUNCATE, Kind.ALLOCATE, Kind.APPEND)
 _ABOUT_LEASES = (Kind.WATCH, Kind.RECALLED)
 _READ_ACCESS, _WRITE_ACCESS = 4 | 1, 2  # a program that can be executed is read
@@ -251,7 +252,7 @@ class Session:
 
     def _start_query(self, message: Message) -> None:
         try:
-            request = payloads.read_request(message.kind, message.payload)
+            request = read_request(message.kind, message.payload)
         except WrongFields as error:
             self._send_error(message, errno.EINVAL, str(error))
             return
