@@ -5,9 +5,6 @@ answers from that, and opens such files to read without asking. The I/O node hea
 missing, or before the lease ends. An inode
 number is the id of a file in the layer, so requests lead to the right file even if somebody renames a folder above it.
 In front of another file system, folders have no ids: then this module keeps their paths.
-
-A request names the user who makes it. Looking up a user's supplementary groups takes longer than most requests, so
-they follow only if a server refuses a request without them.
 """
 
 import errno
@@ -17,11 +14,10 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TypeVar
 
 from forebay.act.forward.clients.requests import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
+from forebay.act.forward.mount.callers import Callers
 from forebay.act.forward.mount.extended_attributes import ExtendedAttributes
 from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
@@ -36,8 +32,6 @@ _NOREPLACE, _EXCHANGE = 1, 2
 _EXECUTE = 0x20
 _MARGIN = 2.0
 """Seconds before the end of a lease at which the layer learns of files that are open here."""
-_REFUSALS = (errno.EACCES, errno.EPERM)
-T = TypeVar("T")
 
 
 class LayerFiles:
@@ -51,7 +45,7 @@ class LayerFiles:
     ) -> None:
         """`find_groups` returns the supplementary groups of a process; with leases, `keeper` has a connection apart."""
         self._client, self._keeper = client, keeper or client
-        self._find_groups = find_groups or groups_of
+        self._as = Callers(find_groups).run
         self._numbers = itertools.count(1)
         self._files: dict[int, tuple[int, File]] = {}  # by handle: node and file
         self._open: dict[int, File] = {}  # the file that was opened last, by node
@@ -379,25 +373,6 @@ class LayerFiles:
 
     # Steps
 
-    def _as(self, user: User, work: Callable[[Caller], T], mode: int = 0) -> T:
-        """Do `work` for a user; if it is refused, again with the user's supplementary groups.
-
-        With S_ISGID in the `mode`, the groups matter at once: the server clears it for others than members.
-        """
-        if not mode & stat.S_ISGID or not user.uid:
-            try:
-                return work(Caller(user.uid, user.gid))
-            except OSError as error:
-                if error.errno not in _REFUSALS or not user.uid:
-                    raise
-                refusal = error
-        else:
-            refusal = None
-        groups = self._find_groups(user.pid)
-        if refusal is not None and not groups:
-            raise refusal
-        return work(Caller(user.uid, user.gid, groups))
-
     def _file(self, handle: int) -> File:
         """An open file, unless the locks on it have been lost."""
         self._client.locks.check()
@@ -485,16 +460,3 @@ class LayerFiles:
             self._with_set_ids.add(node)
         elif node in self._with_set_ids:
             self._with_set_ids.discard(node)
-
-
-def groups_of(pid: int) -> tuple[int, ...]:
-    """The supplementary groups of a process; () if it has ended.
-
-    >>> groups_of(os.getpid()) == tuple(sorted(os.getgroups()))
-    True
-    """
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("Groups:"):
-                return tuple(map(int, line.split()[1:]))
-    return ()
