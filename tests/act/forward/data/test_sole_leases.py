@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from forebay.act.forward.data.leases import Conflict
-from forebay.act.forward.data.sole_leases import SoleLeases
+from forebay.act.forward.data.sole_leases import SoleHolder, SoleLeases
 from forebay.act.forward.net.payloads import LEASE
 from support.hand_clock import Clock
 
@@ -120,7 +120,7 @@ def test_a_mount_that_ends_or_begins_anew_has_nothing_alone(leases: SoleLeases, 
 
 
 def test_after_a_restart_others_wait_for_the_mounts_that_may_have_folders_alone(clock: Clock) -> None:
-    recorded: list[Mapping[int, int]] = []
+    recorded: list[Mapping[int, SoleHolder]] = []
     before = SoleLeases(clock=clock, record=recorded.append)
     before.watch(ALICE)
     before.hold_alone(ALICE, FOLDER)
@@ -139,7 +139,7 @@ def test_after_a_restart_others_wait_for_the_mounts_that_may_have_folders_alone(
 
 
 def test_after_a_restart_nobody_waits_longer_than_leases_last(clock: Clock) -> None:
-    leases = SoleLeases([ALICE], clock, former_soles={FOLDER: ALICE})
+    leases = SoleLeases([ALICE], clock, former_soles={FOLDER: SoleHolder(ALICE)})
     clock.now += LONG
     leases.admit(BOB, FOLDER)
     leases.admit(BOB, FILE, by_id=True)

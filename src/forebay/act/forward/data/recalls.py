@@ -9,12 +9,13 @@ from time import monotonic
 
 from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.data.leases import Conflict, Leases
+from forebay.act.forward.data.sole_leases import SoleHolder
 from forebay.act.forward.data.untrusted_tree import Tree
 from forebay.act.forward.net.connection import Connection
 from forebay.act.forward.net.payloads import ENDED, STILL, NodeList
 from forebay.act.forward.net.wire import Kind, Message, pack
 
-_HOLDERS, _SOLES = b"holders", b"soles"
+_HOLDERS, _SOLES = b"holders", b"sole"
 UNASKED = (1 << 64) - 1
 """The tag of messages that are not answers."""
 Retry = Callable[[Connection, Message], None]
@@ -30,13 +31,15 @@ class HolderFile:
         self._tree, self._space = tree, space or DiskSpace(tree.folder)
         self.former = self._read(_HOLDERS)
         soles = self._read(_SOLES)
-        self.former_soles = dict(zip(soles[::2], soles[1::2], strict=False))
+        holders = map(SoleHolder, soles[1::3], soles[2::3])
+        self.former_soles = dict(zip(soles[::3], holders, strict=False))
 
     def write(self, holders: set[int]) -> None:
         self._write(_HOLDERS, array("Q", holders))
 
-    def write_soles(self, soles: Mapping[int, int]) -> None:
-        self._write(_SOLES, array("Q", chain.from_iterable(soles.items())))
+    def write_soles(self, soles: Mapping[int, SoleHolder]) -> None:
+        rows = ((folder, *each) for folder, each in soles.items())
+        self._write(_SOLES, array("Q", chain.from_iterable(rows)))
 
     def _write(self, name: bytes, numbers: "array[int]") -> None:
         self._space.free(lambda: self._tree.replace(name, numbers.tobytes()))
