@@ -20,7 +20,14 @@ from typing import Any, ParamSpec, TypeVar
 from forebay.act.forward.clients.requests import Channel, Entry, Handle, Lost, Place, Request, Where, place_of
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.payloads import ROOT, Caller, layout_fields, read_layout
-from forebay.act.forward.net.sole_payloads import AloneAnswer, AloneRequest, RemoveRequest
+from forebay.act.forward.net.sole_payloads import (
+    AddAnswer,
+    AddedFile,
+    AddRequest,
+    AloneAnswer,
+    AloneRequest,
+    RemoveRequest,
+)
 from forebay.act.forward.net.wire import (
     AGAIN,
     LAST_OFFSET,
@@ -82,16 +89,11 @@ class Operations:
         """Open a file as `open_handle` does, and return also its status; its size is known only if it is new."""
         at, name = place_of(path)
         content = payloads.OpenRequest(
-            at=at,
-            path=name,
-            caller=caller,
-            create=bool(flags & os.O_CREAT),
-            exclusive=bool(flags & os.O_CREAT and flags & os.O_EXCL),
-            truncate=bool(flags & os.O_TRUNC),
+            at=at, path=name, caller=caller, mode=mode, create=bool(flags & os.O_CREAT),
+            exclusive=bool(flags & os.O_CREAT and flags & os.O_EXCL), truncate=bool(flags & os.O_TRUNC),
             access=_SEARCH if flags & _EXECUTE else _ACCESS[flags & os.O_ACCMODE],
-            mode=mode,
             layout=None if layout is None else layout_fields(layout),
-        )
+        )  # fmt: skip
         answer = await self._ask(Kind.OPEN, content=content)
         status = _read(payloads.FileStatus, answer)
         writes = content.access & 2 or content.truncate
@@ -230,13 +232,9 @@ class Operations:
     ) -> None:
         """Set an extended attribute, or remove it if there is no value; `flags` are those of os.setxattr."""
         content = payloads.SetAttributeRequest(
-            path=b"",
-            name=name,
-            value=value,
-            create=bool(flags & os.XATTR_CREATE),
-            replace=bool(flags & os.XATTR_REPLACE),
-            caller=caller,
-        )
+            path=b"", name=name, value=value, create=bool(flags & os.XATTR_CREATE),
+            replace=bool(flags & os.XATTR_REPLACE), caller=caller,
+        )  # fmt: skip
         await self._ask_about(Kind.SETXATTR, where, content)
 
     # Names
@@ -256,6 +254,16 @@ class Operations:
         """Remove names that stand for these files, as of a time at the server; return as `unlink`. Only for mounts."""
         content = RemoveRequest(names=names, time=at, caller=caller)
         return _folder_in(await self._ask_about(Kind.REMOVE, folder, content))
+
+    async def add_files(
+        self, folder: Place, files: list[AddedFile], layout: Layout, at: int, *, caller: Caller
+    ) -> AddAnswer:
+        """Add files that exist at the caller already to a folder, as of a time at the server. Only for mounts."""
+        content = AddRequest(files=files, layout=layout_fields(layout), time=at, caller=caller)
+        answer = _read(AddAnswer, await self._ask_about(Kind.ADD, folder, content))
+        if len(answer.files) != len(files):
+            raise OSError(errno.EPROTO, "the server's answer is about other files")
+        return answer
 
     async def rename(
         self, path: Where, to: Where, *, exchange: bool = False, keep: bool = False, caller: Caller | None = None

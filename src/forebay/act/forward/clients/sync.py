@@ -118,6 +118,7 @@ class Client(AbstractContextManager["Client"]):
     note_reads = _by_path(Operations.note_reads)
     hold_alone = _by_path(Operations.hold_alone)
     remove_names = _by_path(Operations.remove_names)
+    add_files = _by_path(Operations.add_files)
     _open_status = _by_path(Operations.open_status)
 
     def open(self, path: Where, flags: int = 0, mode: int = 0o644, *, layout: Layout | None = None) -> File:

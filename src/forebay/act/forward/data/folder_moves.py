@@ -59,10 +59,11 @@ class FolderMoves(AttributeRequests):
         folder = self._store.read(folder_of(node)) if node is not None else None
         if folder is None:
             raise Elsewhere(Detour())
-        if not request.only_empty or self._store.has_names(folder.id):
-            self._leases.admit(0, folder.id)  # what a mount has removed there in advance may still have names here
-            if request.only_empty:
-                raise system_error(errno.ENOTEMPTY)
+        has_names = self._store.has_names(folder.id)
+        # What a mount has removed there in advance still has names here, and what it has created has none.
+        self._leases.admit(0 if has_names or not request.only_empty else request.holder, folder.id)
+        if has_names and request.only_empty:
+            raise system_error(errno.ENOTEMPTY)
         self._leases.claim(0, ())  # leases of an earlier run, which are not known here
         if folder.id not in self._leaving:
             if request.room is not None and self._store.measure_contents(folder.id) > request.room:

@@ -52,13 +52,15 @@ class ImportRoom(Payload, kw_only=True):
 class ExportRequest(Payload, kw_only=True):
     """Takes a folder out of use, and asks for its names after `after`; if `only_empty`, refuses if it has any.
 
-    It also refuses if server 0 has too little `room` for the folder, which then would be nowhere in use.
+    It also refuses if server 0 has too little `room` for the folder, which then would be nowhere in use. The mount
+    `holder` is the one that wants to remove an empty folder.
     """
 
     folder: int
     after: bytes = b""
     only_empty: bool = False
     room: int | None = None
+    holder: int = 0
 
 
 class PageEnd(Payload, kw_only=True):

@@ -27,6 +27,7 @@ from forebay.act.forward.net.payloads import (
     read_layout,
 )
 from forebay.act.forward.net.request_payloads import read_request
+from forebay.act.forward.net.sole_payloads import AddRequest
 from forebay.act.forward.net.wire import Kind, Message
 
 _PAGE = 32768
@@ -48,7 +49,8 @@ class Names(RemovalRequests):
         A restart forgets the answers; then `again` helps.
         """
         request = read_request(message.kind, message.payload)
-        key = request.key if isinstance(request, payloads.OnceRequest) else 0
+        keeps_answer = not isinstance(request, AddRequest)  # long ones, which can be found again
+        key = request.key if isinstance(request, payloads.OnceRequest) and keeps_answer else 0
         known = self._answers.get(key) if key else None
         if known is not None and known[0] == message.kind:
             if self._index and isinstance(request, payloads.PathRequest):

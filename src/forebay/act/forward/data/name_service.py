@@ -92,7 +92,7 @@ class NameService:
             is_known = (settings.folder / DATABASE).exists()
             names = Names(
                 NameStore(settings.folder, space=self._space), settings.servers, layout,
-                leases=leases, index=settings.index, measure=self._objects.size, sharded=sharded,
+                leases=leases, index=settings.index, objects=self._objects, sharded=sharded,
                 known_at=self._graced if is_known else 0.0,
             )  # fmt: skip
         except OSError as error:

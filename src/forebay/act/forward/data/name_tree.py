@@ -12,6 +12,7 @@ from itertools import count
 from forebay.act.forward.data import permissions
 from forebay.act.forward.data.name_database import FRESH, PER_NAME, REMOVED, NameStore, Node
 from forebay.act.forward.data.name_lookup import NamePlaces, Place, caller_of
+from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.open_files import OpenFileTable
 from forebay.act.forward.data.permissions import LAYER, READ, SEARCH, WRITE, check_access, system_error
 from forebay.act.forward.data.sole_leases import SoleLeases
@@ -26,15 +27,11 @@ from forebay.act.forward.net.payloads import (
     Caller,
     FileStatus,
     ForgetList,
-    ObjectSize,
     Payload,
     read_layout,
 )
 from forebay.act.forward.striping import settle_layout
 from forebay.model.layout import Layout
-
-Measure = Callable[[int, int, bool], ObjectSize]
-"""Arguments as those of `Objects.size`."""
 
 
 class NameTree(NamePlaces):
@@ -50,11 +47,11 @@ class NameTree(NamePlaces):
         clock: Callable[[], int] = time.time_ns,
         leases: SoleLeases | None = None,
         index: int = 0,
-        measure: Measure | None = None,
+        objects: Objects | None = None,
         sharded: bool = False,
         known_at: float = 0.0,
     ) -> None:
-        """`measure` finds the sizes of the objects of this server, which is number `index`.
+        """`objects` are those of this server, which is number `index`.
 
         Until `known_at`, I/O nodes may have files open of which they will tell.
 
@@ -69,7 +66,8 @@ class NameTree(NamePlaces):
         self.needs_checkpoint, self.checkpoint = store.needs_checkpoint, store.checkpoint
         self.empty_log = store.empty_log
         self._open_files = OpenFileTable(known_at)
-        self._measure = measure
+        self._objects = objects
+        self._added: OrderedDict[int, None] = OrderedDict()  # files that mounts had created
         self._answers: OrderedDict[int, tuple[int, Payload | None]] = OrderedDict()  # by key, the latest last
         if not index and store.read(ROOT) is None:
             with store:
@@ -110,8 +108,8 @@ class NameTree(NamePlaces):
         Add the bytes if there are at most `content` and the caller may read them; if this `counts`, as a read.
         """
         is_here = node.has_bytes and node.in_one_object and node.first_server % self._servers == self._index
-        if is_here and self._measure is not None:
-            status.add_objects(self._measure(node.id, content if status.access & READ else 0, counts))
+        if is_here and self._objects is not None:
+            status.add_objects(self._objects.size(node.id, content if status.access & READ else 0, counts))
         return status
 
     def _new_node(

@@ -25,6 +25,8 @@ _NEVER_READ = 0
 """The access time of a new object."""
 _LONGEST = 1 << 20
 """The most bytes that come with a status."""
+_MUCH, _MANY = 1 << 30, 1 << 16
+"""From how many free bytes and files on mounts may create files in advance."""
 _MOST_GONE = 1 << 16
 """Removed files to remember, so that a late write does not create them again."""
 
@@ -68,6 +70,27 @@ class Objects:
             self._claim(self._handle(file), offset, len(data))
         write_at(self._handle_to_write(file), data, offset)
         return len(data)
+
+    def put(self, file: int, data: Bytes, changed: int) -> ObjectSize:
+        """Create an object with all of its bytes, as of a time in ns since 1970; return its status.
+
+        Raises FileExistsError if it exists; whether it did once does not matter.
+        """
+        self._gone.pop(file, None)
+        handle = create_object(self._tree, file, only_new=True)
+        try:
+            self._unsynced.add(spread_place(file)[:2])
+            write_at(handle, data, 0)
+            os.utime(handle, ns=(_NEVER_READ, changed))
+            status = os.fstat(handle)
+            return ObjectSize(size=status.st_size, mtime=status.st_mtime_ns, allocated=status.st_blocks * 512)
+        finally:
+            os.close(handle)
+
+    def has_room(self) -> bool:
+        """Whether there is much more space than what all mounts together may write in advance."""
+        space = os.statvfs(self._tree.base)
+        return space.f_bavail * space.f_frsize >= _MUCH and (not space.f_files or space.f_favail >= _MANY)
 
     def truncate(self, file: int, size: int) -> None:
         """Make the object exactly `size` bytes long; a missing object is already empty."""

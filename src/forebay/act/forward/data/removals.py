@@ -3,10 +3,11 @@
 import errno
 
 from forebay.act.forward.data import permissions
+from forebay.act.forward.data.additions import AdditionRequests
 from forebay.act.forward.data.name_database import FRESH, Node
 from forebay.act.forward.data.name_lookup import caller_of
 from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
-from forebay.act.forward.data.staged_files import PlacementRequests
+from forebay.act.forward.data.sole_leases import RANGE
 from forebay.act.forward.net.payloads import ForgetList, LayoutFields
 from forebay.act.forward.net.sole_payloads import AloneAnswer, AloneRequest, RemoveRequest
 from forebay.act.forward.net.wire import Message
@@ -14,7 +15,7 @@ from forebay.act.forward.net.wire import Message
 _MOST_FILES = 4096
 
 
-class RemovalRequests(PlacementRequests):
+class RemovalRequests(AdditionRequests):
     """The requests about folders that mounts have alone that `Names` answers."""
 
     def do_alone(self, _: Message, request: AloneRequest) -> AloneAnswer:
@@ -22,11 +23,13 @@ class RemovalRequests(PlacementRequests):
         if not folder.is_folder:
             raise system_error(errno.ENOTDIR)
         check_access(caller, folder, WRITE | SEARCH)
-        if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id):
+        first = self._new_id() & -RANGE
+        if folder.away == FRESH or not self._leases.hold_alone(caller.holder, folder.id, first):
             return AloneAnswer()
         files = self._store.list_single(folder.id, request.begin, _MOST_FILES)
         enclosed = (file for file in files if self._enclose(caller, folder.id, file))
-        return AloneAnswer(files=tuple(enclosed), now=self._clock())
+        layout = self._layout_of_additions(folder, request.full)
+        return AloneAnswer(files=tuple(enclosed), now=self._clock(), first=first, layout=layout)
 
     def do_remove(self, _: Message, request: RemoveRequest) -> ForgetList:
         """Remove names that a mount has removed; those that stand for other files by now stay."""

@@ -21,7 +21,7 @@ from forebay.act.forward.net.payloads import (
     SetAttributeRequest,
     StatusRequest,
 )
-from forebay.act.forward.net.sole_payloads import AloneRequest, RemoveRequest
+from forebay.act.forward.net.sole_payloads import AddRequest, AloneRequest, RemoveRequest
 from forebay.act.forward.net.wire import Bytes, Kind, unpack_as
 
 REQUESTS: dict[int, type[Payload]] = {
@@ -34,6 +34,7 @@ REQUESTS: dict[int, type[Payload]] = {
     Kind.RMDIR: OnceRequest,
     Kind.ALONE: AloneRequest,
     Kind.REMOVE: RemoveRequest,
+    Kind.ADD: AddRequest,
     Kind.RENAME: RenameRequest,
     Kind.LAYOUT: LayoutRequest,
     Kind.SETATTR: AttributesRequest,

@@ -107,6 +107,7 @@ class Kind(IntEnum):
     PLACE = 63  # PlaceRequest -> ForgetList; only from I/O nodes
     ALONE = 81  # AloneRequest -> AloneAnswer; only from mounts
     REMOVE = 82  # RemoveRequest -> as UNLINK
+    ADD = 83  # AddRequest -> AddAnswer
     ANNOUNCE = 64  # I/O node to council, each second: Announcement
     DECIDE = 65  # council to I/O node: Decision
     JOB = 66  # I/O node to council: JobReport, when a job has ended

@@ -157,6 +157,7 @@ class DataServers(Backend):
     # Requests of clients
 
     async def do_other(self, message: Message, request: Payload | None) -> Answer:
+        self.space.name_unusable(message, request, self.up)
         return Answer(bytes((await self._routes.ask(message, request)).payload))
 
     async def do_open(self, message: Message, request: payloads.OpenRequest) -> Answer:
@@ -180,8 +181,7 @@ class DataServers(Backend):
         return Answer(pack(status), status.file or 0, status.layout, status.access)
 
     async def do_stat(self, message: Message, request: Payload | None) -> Answer:
-        if isinstance(request, payloads.CreateRequest):
-            self.space.name_unusable(message, request, self.up)
+        self.space.name_unusable(message, request, self.up)
         status = (await self._routes.ask(message, request)).read_status()
         may_keep = status.leased & payloads.LEASED_STATUS and status.access & payloads.READ_ACCESS
         content = request.content if may_keep and isinstance(request, payloads.StatusRequest) else 0

@@ -9,6 +9,8 @@ from forebay.model.layout import Layout
 
 MOST_FILES = 10_000
 """Files of one process that have separate counts; the others share one."""
+_UNOPENED = -1
+"""Stands for the number of a file that is not open at the node."""
 _EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)  # the same as Darshan's
 # The columns of one process's use of one file; sizes in bytes.
 _END, _STRIDE, _EXTENT, _ALIGN, _READS, _WRITES, _BYTES_READ, _BYTES_WRITTEN = range(8)
@@ -102,6 +104,12 @@ class JobProcess:
                 self.uses = np.concatenate((self.uses, np.zeros_like(self.uses)))
             self.uses[known, _ALIGN] = layout.size
         self.rows[number] = len(self._files) - 1 if known is None else known
+
+    def count_new_file(self, began: int, now: int, file: int, layout: Layout, size: int) -> None:
+        """Count a file that the process has created and written before this node has heard of it."""
+        self.add_file(_UNOPENED, file, layout)
+        self.begin_request(began, _UNOPENED, 0, size, 1)
+        self.end_request(now, began, 1)
 
     def summary(self) -> JobPart | None:
         """What the process did; None if it did nothing."""

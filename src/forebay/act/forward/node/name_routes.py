@@ -84,12 +84,14 @@ class NameRoutes:
             except OSError as error:
                 for source in unsynced:
                     await self._tell(source, Kind.FSYNC, file=ROOT)
-                if error.errno != errno.ENOSPC or not server:
+                if error.errno != errno.ENOSPC or not server or message.kind == Kind.ADD:
                     raise
                 detour = Detour(pull=((subject, server),))  # server 0 may have space
             if detour.pull:
+                caller = request.caller if isinstance(request, PathRequest) else None
+                holder = caller.holder if caller is not None else 0
                 for folder, source in detour.pull:
-                    await self._pull(folder, source, only_empty=detour.only_empty)
+                    await self._pull(folder, source, only_empty=detour.only_empty, holder=holder)
                     unsynced.update([source] if detour.only_empty else [])
                 server = 0
             elif detour.folder:
@@ -128,11 +130,11 @@ class NameRoutes:
             return 0
         return referral.server
 
-    async def _pull(self, folder: int, source: int, *, only_empty: bool) -> None:
-        """Have server 0 take over a folder; requests that need this at the same time share it."""
+    async def _pull(self, folder: int, source: int, *, only_empty: bool, holder: int) -> None:
+        """Have server 0 take over a folder for a mount; requests that need this at the same time share it."""
         task = self._pulls.get(folder)
         if task is None:
-            work = self._move_folder(folder, source, only_empty=only_empty)
+            work = self._move_folder(folder, source, only_empty=only_empty, holder=holder)
             task = self._pulls[folder] = asyncio.get_running_loop().create_task(work)
             task.add_done_callback(lambda _: self._pulls.pop(folder, None))
         try:
@@ -140,11 +142,12 @@ class NameRoutes:
         except OSError as error:
             if only_empty or error.errno != errno.ENOTEMPTY:
                 raise
-            await self._pull(folder, source, only_empty=False)
+            await self._pull(folder, source, only_empty=False, holder=holder)
 
-    async def _move_folder(self, folder: int, source: int, *, only_empty: bool) -> None:
+    async def _move_folder(self, folder: int, source: int, *, only_empty: bool, holder: int) -> None:
         room = unpack_as(ImportRoom, await self._tell(0, Kind.PREPARE)).bytes
-        request, is_empty = ExportRequest(folder=folder, only_empty=only_empty, room=room), True
+        request = ExportRequest(folder=folder, only_empty=only_empty, room=room, holder=holder)
+        is_empty = True
         with suppress(Elsewhere):  # another I/O node has moved it meanwhile
             while True:
                 payload = await self._tell(source, Kind.EXPORT, payload=pack(request))

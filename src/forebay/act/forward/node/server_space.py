@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from forebay.act.forward.net.payloads import CreateRequest, Space
+from forebay.act.forward.net.payloads import CreateRequest, Payload, Space
+from forebay.act.forward.net.sole_payloads import AddRequest, AloneRequest
 from forebay.act.forward.net.wire import Message, pack
 
 _LEAST = 1 << 20
@@ -19,9 +20,13 @@ class ServerSpace:
         """Note the space of all servers, in order."""
         self._full = {server for server, space in enumerate(spaces) if space.available < _LEAST}
 
-    def name_unusable(self, message: Message, request: CreateRequest, up: Sequence[bool]) -> None:
-        """Name in a request the servers that cannot take a new file: those that are full or not `up`."""
-        if self._full or not all(up):
-            request.full = sorted(self._full)
-            request.missing = [server for server, is_up in enumerate(up) if not is_up]
+    def name_unusable(self, message: Message, request: Payload | None, up: Sequence[bool]) -> None:
+        """Name in a request for new files the servers that cannot take one: those that are full or not `up`."""
+        if isinstance(request, CreateRequest):
+            if self._full or not all(up):
+                request.full = sorted(self._full)
+                request.missing = [server for server, is_up in enumerate(up) if not is_up]
+                message.payload = pack(request)
+        elif self._full and isinstance(request, AloneRequest | AddRequest):
+            request.full = tuple(self._full)
             message.payload = pack(request)

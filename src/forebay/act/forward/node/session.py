@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from forebay.act.forward.net import payloads
 from forebay.act.forward.net.connection import Closed, CloseReason, Connection
 from forebay.act.forward.net.request_payloads import REQUESTS, read_request
+from forebay.act.forward.net.sole_payloads import AddRequest
 from forebay.act.forward.net.wire import (
     LAST_OFFSET,
     LONGEST,
@@ -275,10 +276,18 @@ class Session:
         try:
             answer = await self._carry_out(message, request)
             self._send_answer(message, answer.payload, file=answer.file)
+            if isinstance(request, AddRequest):
+                self._count_new_files(request, began)
         except (OSError, BadMessage) as error:  # a BadMessage comes from a server
             reason = getattr(error, "strerror", None) or str(error)
             self._send_error(message, getattr(error, "errno", None) or errno.EIO, reason)
         self.process.other_time += time_ns() - began
+
+    def _count_new_files(self, request: AddRequest, began: int) -> None:
+        layout, now = payloads.read_layout(request.layout), time_ns()
+        for each in request.files:
+            if each.data:
+                self.process.count_new_file(began, now, each.file, layout, len(each.data))
 
     async def _carry_out(self, message: Message, request: payloads.Payload | None) -> Answer:
         if message.kind == Kind.CLOSE:
