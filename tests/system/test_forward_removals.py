@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from time import monotonic
 
 import pytest
 
 from forebay.act.forward.net.payloads import LEASE
 from support.fio import needs_fuse
-from support.forward_processes import Layer, Part, layer, start, unmount
+from support.forward_processes import layer, start, unmount
+from support.forward_worlds import KILLED, NAMES, World, listed
 from support.processes import PATIENCE, wait_until
-
-NAMES = [f"file{number}" for number in range(12)]
-
-
-class World:
-    """Three servers, and two mounts, each at an I/O node of its own, that know both."""
-
-    def __init__(self, made: Layer) -> None:
-        self.layer = made
-        made.add_servers(3)
-        made.add_nodes(2)
-        self.mounts: list[Part] = []
-        self.points: list[Path] = []
-        for name in ("mount0", "mount1"):
-            part, point = made.add_mount(name)
-            self.mounts.append(part)
-            self.points.append(point)
-            made.addresses.reverse()
-        start(*made.servers, *made.nodes)
-        start(*self.mounts)
-
-    def hold(self, name: str) -> tuple[Path, Path]:
-        """A folder with files that the first mount has alone, as both mounts see it, well before a lease ends."""
-        for attempt in range(20):
-            began = monotonic()
-            mine, theirs = (point / f"{name}{attempt}" for point in self.points)
-            self._fill(mine)
-            if monotonic() - began < LEASE / 4:
-                return mine, theirs
-        raise AssertionError("the machine is too slow for leases")
-
-    def _fill(self, mine: Path) -> None:
-        mine.mkdir()
-        for each in ("first", "second"):
-            (mine / each).touch()
-            (mine / each).unlink()
-        for each in NAMES:
-            (mine / each).write_text(each)
-        for each in NAMES:
-            assert (mine / each).stat().st_size == len(each)
-
-    def remove_without(self, parts: list[Part], folder: Path, names: list[str]) -> None:
-        """Remove files while these parts of the layer do nothing: the mount must do it in advance."""
-        for part in parts:
-            part.signal(signal.SIGSTOP)
-        for name in names:
-            (folder / name).unlink()
 
 
 @pytest.fixture
@@ -69,10 +21,6 @@ def world() -> Iterator[World]:
     needs_fuse()
     with layer() as made:
         yield World(made)
-
-
-def listed(folder: Path) -> set[str]:
-    return set(os.listdir(folder))  # noqa: PTH208
 
 
 def test_another_mount_waits_for_what_was_removed(world: World) -> None:
@@ -83,13 +31,6 @@ def test_another_mount_waits_for_what_was_removed(world: World) -> None:
     node.signal(signal.SIGCONT)
     assert listed(theirs) == set()
     assert mine.stat().st_mtime_ns == theirs.stat().st_mtime_ns
-
-
-KILLED: dict[str, Callable[[Layer], list[Part]]] = {
-    "I/O node": lambda made: made.nodes[:1],
-    "servers": lambda made: made.servers,
-    "everything": lambda made: [*made.nodes, *made.servers],
-}
 
 
 @pytest.mark.parametrize("what", KILLED)

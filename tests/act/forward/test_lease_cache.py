@@ -3,7 +3,8 @@
 import pytest
 
 from forebay.act.forward.mount.file_system import Attributes
-from forebay.act.forward.mount.lease_cache import ABSENT, LeaseCache
+from forebay.act.forward.mount.lease_cache import ABSENT
+from forebay.act.forward.mount.sole_cache import SoleCache
 from forebay.act.forward.net.payloads import LEASE, LEASED_NAMES, LEASED_STATUS, FileStatus, ObjectSize
 from support.hand_clock import Clock
 
@@ -17,8 +18,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cache(clock: Clock) -> LeaseCache:
-    return LeaseCache(clock)
+def cache(clock: Clock) -> SoleCache:
+    return SoleCache(clock)
 
 
 def status(size: int = 0, leased: int = BOTH, created: bool = False) -> tuple[FileStatus, Attributes]:
@@ -26,13 +27,13 @@ def status(size: int = 0, leased: int = BOTH, created: bool = False) -> tuple[Fi
     return of, Attributes(FILE, 0o100644, size, size, 5, 5, 5, 1, 0, 0, 0)
 
 
-def keep(cache: LeaseCache, size: int = 0, leased: int = BOTH, created: bool = False) -> Attributes:
+def keep(cache: SoleCache, size: int = 0, leased: int = BOTH, created: bool = False) -> Attributes:
     of, attributes = status(size, leased, created)
     cache.keep(cache.begin(), of, attributes, FOLDER, b"a")
     return attributes
 
 
-def test_what_a_lease_covers_is_kept_until_it_ends(cache: LeaseCache, clock: Clock) -> None:
+def test_what_a_lease_covers_is_kept_until_it_ends(cache: SoleCache, clock: Clock) -> None:
     attributes = keep(cache)
     assert cache.find(FOLDER, b"a") == FILE
     assert cache.attributes(FILE) == attributes
@@ -43,13 +44,13 @@ def test_what_a_lease_covers_is_kept_until_it_ends(cache: LeaseCache, clock: Clo
     assert cache.status_validity(attributes) == 0
 
 
-def test_without_a_lease_nothing_is_kept(cache: LeaseCache) -> None:
+def test_without_a_lease_nothing_is_kept(cache: SoleCache) -> None:
     keep(cache, leased=0)
     assert cache.find(FOLDER, b"a") is None
     assert cache.attributes(FILE) is None
 
 
-def test_a_name_that_is_not_there_is_kept_only_with_a_lease_on_its_folder(cache: LeaseCache) -> None:
+def test_a_name_that_is_not_there_is_kept_only_with_a_lease_on_its_folder(cache: SoleCache) -> None:
     cache.keep_absence(cache.begin(), FOLDER, b"b")
     assert cache.find(FOLDER, b"b") is None
     keep(cache)
@@ -57,7 +58,7 @@ def test_a_name_that_is_not_there_is_kept_only_with_a_lease_on_its_folder(cache:
     assert cache.find(FOLDER, b"b") == ABSENT
 
 
-def test_an_answer_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+def test_an_answer_that_a_recall_has_overtaken_is_not_kept(cache: SoleCache) -> None:
     of, attributes = status()
     ticket = cache.begin()
     cache.end([FILE, FOLDER])
@@ -70,7 +71,7 @@ def test_an_answer_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) ->
     assert cache.attributes(FILE) is None
 
 
-def test_an_answer_that_a_change_of_this_mount_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+def test_an_answer_that_a_change_of_this_mount_has_overtaken_is_not_kept(cache: SoleCache) -> None:
     of, attributes = status()
     keep(cache)
     ticket = cache.begin()
@@ -81,7 +82,7 @@ def test_an_answer_that_a_change_of_this_mount_has_overtaken_is_not_kept(cache: 
     assert cache.attributes(FILE) is None
 
 
-def test_of_a_new_folder_all_names_are_known_while_the_lease_lasts(cache: LeaseCache, clock: Clock) -> None:
+def test_of_a_new_folder_all_names_are_known_while_the_lease_lasts(cache: SoleCache, clock: Clock) -> None:
     keep(cache)
     cache.keep_empty(cache.begin(), FOLDER)
     assert cache.find(FOLDER, b"b") == ABSENT
@@ -94,7 +95,7 @@ def test_of_a_new_folder_all_names_are_known_while_the_lease_lasts(cache: LeaseC
     assert cache.find(FOLDER, b"c") is None
 
 
-def test_a_folder_that_a_recall_or_a_change_has_overtaken_is_not_known_to_be_empty(cache: LeaseCache) -> None:
+def test_a_folder_that_a_recall_or_a_change_has_overtaken_is_not_known_to_be_empty(cache: SoleCache) -> None:
     ticket = cache.begin()
     cache.end([FOLDER])
     keep(cache)
@@ -102,7 +103,7 @@ def test_a_folder_that_a_recall_or_a_change_has_overtaken_is_not_known_to_be_emp
     assert cache.find(FOLDER, b"b") is None
 
 
-def test_after_a_change_the_folder_is_known_unless_another_change_has_crossed_it(cache: LeaseCache) -> None:
+def test_after_a_change_the_folder_is_known_unless_another_change_has_crossed_it(cache: SoleCache) -> None:
     keep(cache)
     _, attributes = status()
     ticket = cache.begin_name(FOLDER, b"b")
@@ -118,7 +119,7 @@ def test_after_a_change_the_folder_is_known_unless_another_change_has_crossed_it
     assert cache.attributes(FOLDER) is None
 
 
-def test_names_of_an_earlier_lease_do_not_come_back_with_the_next(cache: LeaseCache, clock: Clock) -> None:
+def test_names_of_an_earlier_lease_do_not_come_back_with_the_next(cache: SoleCache, clock: Clock) -> None:
     keep(cache)
     clock.now += LEASE
     of, attributes = status()
@@ -127,20 +128,20 @@ def test_names_of_an_earlier_lease_do_not_come_back_with_the_next(cache: LeaseCa
     assert cache.find(FOLDER, b"a") is None
 
 
-def test_old_attributes_are_not_valid_for_the_kernel(cache: LeaseCache) -> None:
+def test_old_attributes_are_not_valid_for_the_kernel(cache: SoleCache) -> None:
     old = keep(cache)
     cache.end([FILE])
     keep(cache, size=1)
     assert cache.status_validity(old) == 0
 
 
-def write(cache: LeaseCache, data: bytes, offset: int, size: int) -> None:
+def write(cache: SoleCache, data: bytes, offset: int, size: int) -> None:
     writing = cache.begin_write(FILE)
     assert cache.attributes(FILE) is None
     cache.end_write(FILE, writing, memoryview(data), offset, ObjectSize(size=size, mtime=9, allocated=4096))
 
 
-def test_a_write_is_kept_with_the_size_and_the_time_that_the_server_says(cache: LeaseCache) -> None:
+def test_a_write_is_kept_with_the_size_and_the_time_that_the_server_says(cache: SoleCache) -> None:
     keep(cache, created=True)
     write(cache, b"hello", 0, 5)
     write(cache, b"LL", 2, 5)
@@ -152,14 +153,14 @@ def test_a_write_is_kept_with_the_size_and_the_time_that_the_server_says(cache: 
     assert cache.data(FILE) is None
 
 
-def test_a_write_beyond_the_first_stripe_is_not_kept(cache: LeaseCache) -> None:
+def test_a_write_beyond_the_first_stripe_is_not_kept(cache: SoleCache) -> None:
     keep(cache, created=True)
     write(cache, b"x", 65536, 1)  # the object of the second stripe has one byte
     assert cache.attributes(FILE) is None
     assert cache.data(FILE) is None
 
 
-def test_of_writes_at_the_same_time_none_is_kept(cache: LeaseCache) -> None:
+def test_of_writes_at_the_same_time_none_is_kept(cache: SoleCache) -> None:
     keep(cache, created=True)
     first, second = cache.begin_write(FILE), cache.begin_write(FILE)
     size = ObjectSize(size=1, mtime=9, allocated=4096)
@@ -169,7 +170,7 @@ def test_of_writes_at_the_same_time_none_is_kept(cache: LeaseCache) -> None:
     assert cache.data(FILE) is None
 
 
-def test_a_write_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) -> None:
+def test_a_write_that_a_recall_has_overtaken_is_not_kept(cache: SoleCache) -> None:
     keep(cache, created=True)
     writing = cache.begin_write(FILE)
     cache.end([FILE])
@@ -180,7 +181,7 @@ def test_a_write_that_a_recall_has_overtaken_is_not_kept(cache: LeaseCache) -> N
     assert attributes.size == 2
 
 
-def test_bytes_are_kept_if_they_are_all(cache: LeaseCache) -> None:
+def test_bytes_are_kept_if_they_are_all(cache: SoleCache) -> None:
     keep(cache, size=5)
     cache.keep_data(cache.begin(), FILE, b"hell")
     assert cache.data(FILE) is None
@@ -188,7 +189,7 @@ def test_bytes_are_kept_if_they_are_all(cache: LeaseCache) -> None:
     assert cache.data(FILE) == b"hello"
 
 
-def test_between_a_loss_and_the_next_watch_nothing_is_kept(cache: LeaseCache) -> None:
+def test_between_a_loss_and_the_next_watch_nothing_is_kept(cache: SoleCache) -> None:
     keep(cache)
     assert cache.end_all() == [FOLDER, FILE]
     keep(cache)
@@ -202,7 +203,7 @@ def test_between_a_loss_and_the_next_watch_nothing_is_kept(cache: LeaseCache) ->
     assert cache.find(FOLDER, b"a") == FILE
 
 
-def hold_alone(cache: LeaseCache) -> None:
+def hold_alone(cache: SoleCache) -> None:
     """Keep a folder and a file in it, and that the mount has both alone."""
     for node, mode in ((FOLDER, 0o40755), (FILE, 0o100644)):
         of, attributes = status()
@@ -211,7 +212,7 @@ def hold_alone(cache: LeaseCache) -> None:
     cache.keep_alone(cache.begin(), FOLDER, [FILE], 10**18)
 
 
-def test_a_name_goes_if_the_mount_has_the_folder_and_the_file_alone(cache: LeaseCache, clock: Clock) -> None:
+def test_a_name_goes_if_the_mount_has_the_folder_and_the_file_alone(cache: SoleCache, clock: Clock) -> None:
     hold_alone(cache)
     clock.now += 1
     assert cache.remove(FOLDER, b"b", lambda *_: True) is None
@@ -224,14 +225,14 @@ def test_a_name_goes_if_the_mount_has_the_folder_and_the_file_alone(cache: Lease
     assert cache.attributes(FILE) is None
 
 
-def test_shortly_before_a_lease_ends_no_name_goes(cache: LeaseCache, clock: Clock) -> None:
+def test_shortly_before_a_lease_ends_no_name_goes(cache: SoleCache, clock: Clock) -> None:
     hold_alone(cache)
     clock.now += LEASE - 1
     assert cache.find(FOLDER, b"a") == FILE
     assert cache.remove(FOLDER, b"a", lambda *_: True) is None
 
 
-def test_an_answer_that_a_recall_has_overtaken_does_not_give_a_folder_back(cache: LeaseCache) -> None:
+def test_an_answer_that_a_recall_has_overtaken_does_not_give_a_folder_back(cache: SoleCache) -> None:
     hold_alone(cache)
     ticket = cache.begin()
     cache.share([FOLDER])

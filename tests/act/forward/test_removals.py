@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -16,24 +14,37 @@ from hypothesis import strategies as st
 
 from forebay.act.forward.clients.requests import Place
 from forebay.act.forward.clients.sync import Client
-from forebay.act.forward.data import sole_leases
-from forebay.act.forward.mount import removals
+from forebay.act.forward.data import objects, sole_leases
+from forebay.act.forward.mount import removals, reports, sole_folders
 from forebay.act.forward.mount.file_system import Change, NameAbsent, User
 from forebay.act.forward.net.payloads import ROOT, Caller
 from support.examples import examples
 from support.forward import KEY
+from support.forward_changes import (
+    ADMIN,
+    LOOKS,
+    NEVER,
+    OTHER,
+    STEPS,
+    USER,
+    compare,
+    create,
+    end_leases,
+    names,
+    outcome,
+    raises,
+    wait_until_closed,
+)
 from support.forward_mounts import ME, ROOM, Mount
 from support.forward_nodes import NodeThread, node_thread
 from support.processes import wait_until
 
-NEVER = 3600.0
-ADMIN, USER, OTHER = User(0, 0, os.getpid()), User(4711, 4711, 1 << 22), User(4712, 4712, 1 << 22)
-
 
 @pytest.fixture
 def layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeThread]:
-    """Mounts tell the layer of removals only if somebody waits for it."""
-    monkeypatch.setattr(removals, "_SOON", NEVER)
+    """Mounts tell the layer of removals only if somebody waits for it. They create no files in advance."""
+    monkeypatch.setattr(reports, "_SOON", NEVER)
+    monkeypatch.setattr(objects, "_MUCH", 1 << 62)
     with node_thread(tmp_path) as made:
         made.node(made.serve(2))
         yield made
@@ -60,36 +71,14 @@ def hold(mount: Mount, files: str = "abc", name: bytes = b"d", user: User = ME) 
     return folder
 
 
-def create(mount: Mount, folder: int, name: str, user: User = ME) -> int:
-    attributes, handle = mount.files.create(user, folder, name.encode(), os.O_WRONLY | os.O_EXCL, 0o666)
-    mount.files.write(attributes.node, handle, memoryview(name.encode()), 0, False)
-    mount.files.release(handle)
-    return attributes.node
-
-
 def remove(mount: Mount, folder: int, name: str, user: User = ME) -> None:
     """Remove a file; the layer does not hear of it yet."""
     mount.files.unlink(user, folder, name.encode())
-    assert mount.files.removals.is_removed(folder, name.encode())
-
-
-def wait_until_closed(layer: NodeThread, mount: Mount, file: int) -> None:
-    """The layer has heard that nobody has the file open."""
-    mount.files.keep_house()
-    servers = [server._names._names for server in layer.servers.values()]
-    wait_until(lambda: not any(each._open_files.is_open(file) for each in servers), "the file is not closed")
+    assert mount.files.reports.is_removed(folder, name.encode())
 
 
 def pending(mount: Mount) -> int:
-    return len(mount.files.removals._files)
-
-
-def names(mount: Mount, folder: int) -> list[str]:
-    return sorted(os.fsdecode(name) for name, _, _ in mount.files.readdir(ME, folder))
-
-
-def raises(number: int) -> pytest.RaisesExc[OSError]:
-    return pytest.raises(OSError, check=lambda error: error.errno == number)
+    return len(mount.files.reports._folders)
 
 
 def test_many_removals_cost_one_message(mounts: tuple[Mount, Mount]) -> None:
@@ -107,32 +96,6 @@ def test_many_removals_cost_one_message(mounts: tuple[Mount, Mount]) -> None:
     assert pending(one) == 0
     assert one.client.stat("/d").mtime == after.mtime  # and what the mount keeps of it stays valid
     assert one.files.cache.attributes(folder) == after
-
-
-LOOKS: dict[str, Callable[[Mount, int, int], object]] = {
-    "lookup": lambda mount, folder, _: mount.lookup("a", folder),
-    "list": lambda mount, folder, _: names(mount, folder),
-    "open": lambda mount, folder, _: mount.open("a", folder=folder),
-    "create": lambda mount, folder, _: create(mount, folder, "a"),
-    "status of the folder": lambda mount, folder, _: mount.files.getattr(ME, folder),
-    "lookup of the folder": lambda mount, _, __: mount.lookup("d"),
-    "status of the file": lambda mount, _, file: mount.files.getattr(ME, file),
-    "open of the file": lambda mount, _, file: mount.files.open(ME, file, os.O_RDWR),
-    "link": lambda mount, _, file: mount.files.link(ME, file, ROOT, b"link"),
-    "rename": lambda mount, folder, _: mount.files.rename(ME, folder, b"a", ROOT, b"new", 0),
-    "unlink": lambda mount, folder, _: mount.files.unlink(ME, folder, b"a"),
-    "chmod": lambda mount, _, file: mount.files.setattr(ME, file, Change(mode=0o600)),
-    "attribute": lambda mount, _, file: mount.files.setxattr(ME, file, b"user.x", b"y", 0),
-    "removal of the folder": lambda mount, _, __: mount.files.rmdir(ME, ROOT, b"d"),
-    "new folder inside": lambda mount, folder, _: mount.files.mkdir(ME, folder, b"below", 0o755),
-}
-
-
-def outcome(work: Callable[[], object]) -> object:
-    try:
-        return work()
-    except OSError as error:
-        return errno.errorcode[error.errno or 0]
 
 
 EXPECTED: dict[str, object] = {
@@ -157,7 +120,7 @@ def test_another_mount_sees_at_once_what_was_removed(layer: NodeThread, mounts: 
     if look in ("status of the folder", "lookup of the folder"):
         assert seen.mtime > changed  # type: ignore[attr-defined]
     create(one, folder, "b") if look != "removal of the folder" else None
-    assert not one.files.removals.is_removed(folder, b"a")
+    assert not one.files.reports.is_removed(folder, b"a")
 
 
 def test_a_client_without_leases_sees_it_too(layer: NodeThread, mounts: tuple[Mount, Mount]) -> None:
@@ -183,14 +146,16 @@ def test_a_folder_that_others_use_is_not_asked_for_again_at_once(mounts: tuple[M
 
 
 def test_files_that_were_there_before_are_removed_so_too_unless_somebody_has_them_open(
-    layer: NodeThread, mounts: tuple[Mount, Mount]
+    layer: NodeThread, mounts: tuple[Mount, Mount], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sole_leases, "_SHARED", 0.0)
     one, other = mounts
     folder = one.files.mkdir(ME, ROOT, b"d", 0o755).node
     for name in ("first", "open", "second", "third"):
         create(one, folder, name)
     with Client(layer.nodes[0].addresses, KEY) as library, library.open("/d/open") as opened:
         assert set(names(one, folder)) == {"first", "open", "second", "third"}
+        one.lookup("d")
         for name in ("open", "third"):
             one.lookup(name, folder)
         wait_until_closed(layer, one, one.lookup("third", folder).node)
@@ -295,9 +260,9 @@ def test_users_take_turns_in_one_folder(mounts: tuple[Mount, Mount]) -> None:
 
 
 def test_whoever_removes_too_many_waits_for_the_layer(layer: NodeThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removals, "_MOST", 4)
-    monkeypatch.setattr(removals, "_BATCH", 3)
-    monkeypatch.setattr(removals, "_SOON", 0.0)
+    monkeypatch.setattr(reports, "_MOST", 4)
+    monkeypatch.setattr(reports, "_BATCH", 3)
+    monkeypatch.setattr(reports, "_SOON", 0.0)
     mount = Mount(layer)
     folder = hold(mount, "abcdefghijklm")
     for name in "abcdefghijkl":
@@ -308,7 +273,7 @@ def test_whoever_removes_too_many_waits_for_the_layer(layer: NodeThread, monkeyp
 
 
 def test_without_a_request_the_layer_hears_of_it_soon(layer: NodeThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removals, "_SOON", 0.0)
+    monkeypatch.setattr(reports, "_SOON", 0.0)
     mount = Mount(layer)
     folder = hold(mount, "ab")
     mount.files.unlink(ME, folder, b"a")
@@ -321,7 +286,7 @@ def test_a_mount_that_ends_tells_all(mounts: tuple[Mount, Mount]) -> None:
     one, other = mounts
     folder = hold(one, "ab")
     remove(one, folder, "a")
-    one.files.removals.end()
+    one.files.reports.end()
     one.files.unlink(ME, folder, b"b")
     assert pending(one) == 0
     assert names(other, folder) == []
@@ -343,12 +308,6 @@ def test_a_lost_server_waits_for_what_was_removed_before_it_answers_others(
     assert pending(one) == 0
 
 
-def end_leases(layer: NodeThread, mount: Mount) -> None:
-    """The leases of a mount end, though it has not told what it has removed."""
-    for server in layer.servers.values():
-        layer.thread.call(server._names._names._leases.end, mount.watch._holder)
-
-
 def test_a_late_removal_spares_what_others_have_created_meanwhile(
     layer: NodeThread, mounts: tuple[Mount, Mount]
 ) -> None:
@@ -362,7 +321,7 @@ def test_a_late_removal_spares_what_others_have_created_meanwhile(
     new = create(other, folder, "a")
     other.files.rename(ME, folder, b"b", folder, b"renamed", 0)
     assert other.lookup("c", folder)
-    one.files.removals.settle_all()
+    one.files.reports.settle_all()
     assert other.lookup("a", folder).node == new
     assert names(other, folder) == ["a", "renamed"]
     with pytest.raises(NameAbsent):
@@ -375,16 +334,16 @@ def test_a_late_removal_that_is_refused_is_told_of_and_what_the_mount_kept_is_dr
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(removals, "_BATCH", 1)
+    monkeypatch.setattr(reports, "_BATCH", 1)
     one, other = mounts
     dropped: list[int] = []
-    one.files.removals.drop = dropped.extend
+    one.files.reports.drop = dropped.extend
     folder = hold(one, "ab", user=USER)
     remove(one, folder, "a", USER)
     remove(one, folder, "b", USER)
     end_leases(layer, one)
     other.files.setattr(USER, folder, Change(mode=0o555))
-    one.files.removals.settle_all()
+    one.files.reports.settle_all()
     assert "2 removed names may be back" in capsys.readouterr().err
     assert dropped == [folder]
     with raises(errno.EACCES):
@@ -396,102 +355,12 @@ def test_a_late_removal_that_is_refused_is_told_of_and_what_the_mount_kept_is_dr
 
 # Random operations of two mounts, beside a plain folder
 
-
-def _create(path: Path) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-
-
-def _place(mount: Mount, path: str) -> tuple[int, bytes]:
-    *folders, name = path.split("/")
-    node = ROOT
-    for folder in folders:
-        attributes = mount.lookup(folder, node)
-        if not attributes.is_folder:
-            raise OSError(errno.ENOTDIR, "")
-        node = attributes.node
-    return node, name.encode()
-
-
-def _node(mount: Mount, path: str) -> int:
-    folder, name = _place(mount, path)
-    return mount.files.lookup(ME, folder, name).node
-
-
-def _describe(mount: Mount, path: str) -> tuple[bool, int]:
-    shown = mount.files.getattr(ME, _node(mount, path))
-    return shown.is_folder, 0 if shown.is_folder else shown.links
-
-
-def _describe_plain(path: Path) -> tuple[bool, int]:
-    return path.is_dir(), 0 if path.is_dir() else path.stat().st_nlink
-
-
-def _read(mount: Mount, path: str) -> bytes:
-    handle = mount.files.open(ME, _node(mount, path), os.O_RDONLY)
-    try:
-        return bytes(ROOM[: mount.files.read(handle, ROOM, 0)])
-    finally:
-        mount.files.release(handle)
-
-
-def _make_and_release(mount: Mount, path: str) -> None:
-    folder, name = _place(mount, path)
-    mount.files.release(mount.files.create(ME, folder, name, os.O_WRONLY | os.O_EXCL, 0o644)[1])
-
-
-def _rename(mount: Mount, path: str, to: str) -> None:
-    source, target = _place(mount, path), _place(mount, to)
-    if not mount.files.lookup(ME, *source).is_folder:
-        mount.files.rename(ME, *source, *target, 0)
-
-
-def _link(mount: Mount, path: str, to: str) -> None:
-    source = mount.files.lookup(ME, *_place(mount, path))
-    if not source.is_folder:
-        mount.files.link(ME, source.node, *_place(mount, to))
-
-
-OPERATIONS: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
-    "create": (_create, _make_and_release),
-    "unlink": (os.unlink, lambda mount, path: mount.files.unlink(ME, *_place(mount, path))),
-    "status": (_describe_plain, _describe),
-    "read": (Path.read_bytes, _read),
-    "list": (lambda path: sorted(os.listdir(path)), lambda mount, path: names(mount, _node(mount, path))),  # noqa: PTH208
-    "link": (lambda path, to: None if path.is_dir() else os.link(path, to), _link),
-    "rename": (lambda path, to: None if path.is_dir() else os.rename(path, to), _rename),  # noqa: PTH104
-}  # fmt: skip
-PATHS = st.sampled_from(["a", "b", "d/a", "d/b", "d/c", "e/a", "e/b"])
-STEPS = st.one_of(
-    st.tuples(st.sampled_from(["create", "unlink", "unlink", "status", "read"]), PATHS),
-    st.tuples(st.just("list"), st.sampled_from(["d", "e", "."])),
-    st.tuples(st.sampled_from(["link", "rename"]), PATHS, PATHS),
-)
 FIRST = [
     (mount, (step.split()[0], f"{folder}/{step[-1]}"))
     for mount, folder in ((0, "d"), (1, "e"))
     for step in ("create x", "unlink x", "create a", "create b", "unlink a")
 ]
 """Steps after which a mount has a folder alone, with a file, and has removed another one there in advance."""
-
-
-def compare(mounts: tuple[Mount, Mount], base: str, steps: Sequence[tuple[int, tuple[str, ...]]]) -> None:
-    top = mounts[0].files.mkdir(ME, ROOT, base.encode(), 0o755).node
-    for folder in (b"d", b"e"):
-        mounts[0].files.mkdir(ME, top, folder, 0o755)
-    with tempfile.TemporaryDirectory() as made:
-        plain = Path(made)
-        for name in "de":
-            (plain / name).mkdir()
-        for turn, (mount, (what, *paths)) in enumerate((*FIRST, *steps)):
-            on_plain, on_mount = OPERATIONS[what]
-            expected = outcome(lambda: on_plain(*(plain / path for path in paths)))  # noqa: B023
-            places = [f"{base}/{path}" if path != "." else base for path in paths]
-            assert outcome(lambda: on_mount(mounts[mount], *places)) == expected, (turn, what, paths)  # noqa: B023
-        for each in mounts:
-            each.files.removals.settle_all()
-            for place in (".", "d", "e"):
-                shown = names(each, _node(each, base if place == "." else f"{base}/{place}"))
-                assert shown == sorted(os.listdir(plain / place))  # noqa: PTH208
 
 
 def test_two_mounts_that_remove_in_advance_give_what_a_plain_folder_gives(
@@ -502,18 +371,18 @@ def test_two_mounts_that_remove_in_advance_give_what_a_plain_folder_gives(
 
     def remove(self: removals.Removals, user: User, folder: int, name: bytes) -> bool:
         is_removed = remove_alone(self, user, folder, name)
-        in_advance[(mounts[1].files.removals is self) if is_removed else -1] += 1
+        in_advance[(mounts[1].files._removals is self) if is_removed else -1] += 1
         return is_removed
 
     monkeypatch.setattr(removals.Removals, "remove", remove)
-    monkeypatch.setattr(removals, "_FIRST", 1)
-    monkeypatch.setattr(removals, "_LAST", 1)
+    monkeypatch.setattr(sole_folders, "_FIRST", 1)
+    monkeypatch.setattr(sole_folders, "_LAST", 1)
     monkeypatch.setattr(sole_leases, "_SHARED", 0.0)
 
     @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
     @given(steps=st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=40))
     def run(steps: list[tuple[int, tuple[str, ...]]]) -> None:
-        compare(mounts, f"base{next(numbers)}", steps)
+        compare(mounts, f"base{next(numbers)}", FIRST, steps)
 
     run()
     assert min(in_advance[0], in_advance[1]) >= next(numbers)  # at least one of each mount in each example

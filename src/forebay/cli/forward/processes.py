@@ -288,7 +288,7 @@ def mount(
             validity=files.cache, begin=upkeep.start, turn=turn,
         )  # fmt: skip
     finally:
-        files.removals.end()
+        files.reports.end()
 
 
 def switch_user(text: str) -> None:

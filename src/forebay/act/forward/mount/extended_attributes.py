@@ -8,7 +8,7 @@ from forebay.act.filesystems.forebay_mount import LAYOUT, format_layout, parse_l
 from forebay.act.forward.clients.requests import Place
 from forebay.act.forward.clients.sync import Client
 from forebay.act.forward.mount.file_system import User
-from forebay.act.forward.mount.lease_cache import LeaseCache
+from forebay.act.forward.mount.sole_cache import SoleCache
 from forebay.act.forward.net.payloads import Caller
 
 _LAYOUT = LAYOUT.encode()
@@ -24,16 +24,15 @@ class AsUser(Protocol):
 class ExtendedAttributes:
     """Asks through one client; `place` says where a request finds a node."""
 
-    def __init__(self, client: Client, cache: LeaseCache, place: Callable[[int], Place], as_user: AsUser) -> None:
+    def __init__(self, client: Client, cache: SoleCache, place: Callable[[int], Place], as_user: AsUser) -> None:
         self._client, self._cache, self._place, self._as = client, cache, place, as_user
 
     def getxattr(self, user: User, node: int, name: bytes) -> bytes:
-        place = self._place(node)
         if name == _LAYOUT:
-            return format_layout(self._client.layout(place)).encode()
+            return format_layout(self._client.layout(self._place(node))).encode()
         if not name.startswith(b"user."):  # the kernel asks for some of these for each write or execution
             raise OSError(errno.ENODATA if name.startswith(b"security.") else errno.EOPNOTSUPP, "no such attribute")
-        return self._as(user, lambda caller: self._client.getxattr(place, name, caller=caller))
+        return self._as(user, lambda caller: self._client.getxattr(self._place(node), name, caller=caller))
 
     def setxattr(self, user: User, node: int, name: bytes, value: bytes, flags: int) -> None:
         place = self._place(node)
@@ -46,6 +45,7 @@ class ExtendedAttributes:
         except ValueError as error:
             raise OSError(errno.EINVAL, str(error)) from None
         self._as(user, lambda caller: self._client.set_layout(place, layout, caller=caller))
+        self._cache.share((node,))  # the files that it creates by itself have the old one
         self._cache.note_changed(node)
 
     def listxattr(self, user: User, node: int) -> Sequence[bytes]:

@@ -21,11 +21,15 @@ from forebay.act.forward.mount.callers import Callers
 from forebay.act.forward.mount.extended_attributes import ExtendedAttributes
 from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
-from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, LeaseCache, Ticket
+from forebay.act.forward.mount.lease_cache import ABSENT, SMALL, Ticket
 from forebay.act.forward.mount.lookahead import Lookahead
 from forebay.act.forward.mount.node_paths import NodePaths
 from forebay.act.forward.mount.removals import Removals
+from forebay.act.forward.mount.reports import Reports
+from forebay.act.forward.mount.sole_cache import SoleCache
+from forebay.act.forward.mount.sole_folders import SoleFolders
 from forebay.act.forward.net.payloads import LEASED_STATUS, ROOT, AttributesRequest, Caller, FileStatus, Space
+from forebay.model.layout import Layout
 
 _SET_IDS = stat.S_ISUID | stat.S_ISGID
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -51,9 +55,11 @@ class LayerFiles:
         self._open: dict[int, File] = {}  # the file that was opened last, by node
         self._with_set_ids: set[int] = set()
         self._owner = os.getuid(), os.getgid()
-        self.cache, self._lookahead = LeaseCache(), Lookahead()
+        self.cache, self._lookahead = SoleCache(), Lookahead()
         self._users: Counter[int] = Counter()  # of each open file
-        self.removals = Removals(self.cache, self._keeper, self._users.__contains__)
+        self.reports = Reports(self.cache, self._keeper, self._users.__contains__)
+        folders = SoleFolders(self.cache, self._keeper, self.reports)
+        self._removals = Removals(self.cache, folders, self.reports, self._users.__contains__)
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
         attributes = ExtendedAttributes(client, self.cache, self._place, self._as)
@@ -78,8 +84,10 @@ class LayerFiles:
         known = self.cache.attributes(node) if node is not None else None
         if known is not None:
             return known
-        if self.removals.is_removed(folder, name):
+        if self.reports.is_removed(folder, name):
             raise NameAbsent
+        if self.reports.is_new(folder, name):
+            self.reports.settle(folder)
         place, ticket = self._address(folder, name), self.cache.begin()
         content = SMALL if self._lookahead.expects_read(folder) else 0
         try:
@@ -117,7 +125,7 @@ class LayerFiles:
         return attributes
 
     def unlink(self, user: User, folder: int, name: bytes) -> None:
-        if self.removals.remove(user, folder, name):
+        if self._removals.remove(user, folder, name):
             return
         node, ticket = self.cache.find(folder, name), self.cache.begin_name(folder, name)
         left = self._as(user, lambda caller: self._client.unlink(self._place(folder, name), caller=caller))
@@ -196,7 +204,7 @@ class LayerFiles:
         return target
 
     def statfs(self) -> Space:
-        self.removals.settle_all()
+        self.reports.settle_all()
         return self._client.statfs()
 
     # Open files
@@ -217,9 +225,7 @@ class LayerFiles:
             with self.cache.lock:
                 layout = self.cache.layout(node, _MARGIN)
                 if layout is not None:
-                    file = self._client.use_handle(Handle(file=node, layout=layout, reads=1))
-                    self._unknown.setdefault(node, file)
-                    return self._add(node, file)
+                    return self._add_unknown(node, layout, 1)
         where = self._place(node)
         file, status = self._as(user, lambda caller: self._client.open_status(where, flags, caller=caller))
         if flags & os.O_TRUNC:
@@ -228,9 +234,10 @@ class LayerFiles:
         return self._add(node, file)
 
     def read(self, handle: int, room: memoryview, offset: int) -> int:
-        file = self._file(handle)
-        node = self._files[handle][0]
+        node, file = self._check_locks(handle)
         known = self.cache.data(node)
+        if known is None:
+            self.reports.settle(node)
         self._lookahead.note_read(node)
         ticket = self.cache.begin()
         if known is None and node in self._unknown:
@@ -282,11 +289,11 @@ class LayerFiles:
             self.cache.change(self._files[handle][0])
 
     def sync(self, handle: int) -> None:
-        self.removals.sync()
+        self.reports.sync()
         self._file(handle).fsync()
 
     def sync_folder(self, node: int) -> None:  # noqa: ARG002  (the server syncs all names at once)
-        self.removals.sync()
+        self.reports.sync()
         self._client.sync_names()
 
     def flush(self, handle: int, owner: int) -> None:
@@ -331,17 +338,17 @@ class LayerFiles:
     # Leases
 
     def give_up(self, nodes: Sequence[int]) -> None:
-        """Drop what is kept of these nodes; the layer learns first what is removed, and which of them are open here."""
+        """Drop what is kept of these nodes; the layer learns first what has changed, and what is open here."""
         self.cache.share(nodes)
         for node in nodes:
-            self.removals.settle(node)
+            self.reports.settle(node)
         self.cache.end(nodes)
         for node in nodes:
             self._make_known(node)
 
     def give_up_all(self) -> list[int]:
-        """Drop all that is kept, and return the nodes; the layer learns first what is removed."""
-        nodes = self.removals.end_leases()
+        """Drop all that is kept, and return the nodes; the layer learns first what has changed."""
+        nodes = self.reports.end_leases()
         for node in tuple(self._unknown):
             self._make_known(node)
         return nodes
@@ -359,6 +366,7 @@ class LayerFiles:
 
     def _make_known(self, node: int) -> None:
         """Let the layer know that a file is open here, on a connection that waits for no other request."""
+        self.reports.settle(node)
         file = self._unknown.pop(node, None)
         if file is not None:
             with suppress(OSError):  # the next read reports the error
@@ -374,11 +382,17 @@ class LayerFiles:
     # Steps
 
     def _file(self, handle: int) -> File:
-        """An open file, unless the locks on it have been lost."""
+        """An open file, once the layer knows it; raises OSError if the locks on it have been lost."""
+        node, file = self._check_locks(handle)
+        self.reports.settle(node)
+        return file
+
+    def _check_locks(self, handle: int) -> tuple[int, File]:
+        """The node and the file of a handle, unless the locks on it have been lost."""
         self._client.locks.check()
         if self._with_lost_locks and handle in self._with_lost_locks:
             raise OSError(errno.EIO, "the locks on this file were lost; open it again")
-        return self._files[handle][1]
+        return self._files[handle]
 
     def _clear_set_ids(self, node: int, clear: bool) -> bool:
         """Clear set-id bits before a write, if the kernel asks for it; return whether there were any."""
@@ -398,16 +412,17 @@ class LayerFiles:
             file.truncate(size, clear=change.clear)
 
     def _settle_inside(self, folder: int, name: bytes) -> None:
-        """Let the layer know what is removed from the folder with this name, which must be empty for a request."""
+        """Let the layer know what has changed in the folder with this name, which must be empty for a request."""
         inside = self.cache.find(folder, name)
         if inside is None:
-            self.removals.settle_all()
+            self.reports.settle_all()
         elif inside:
-            self.removals.settle(inside)
+            self.cache.share((inside,))
+            self.reports.settle(inside)
 
     def _place(self, node: int, name: bytes = b"") -> Place:
-        """Where a request finds a node, or a name in it, once the layer knows what is removed there."""
-        self.removals.settle(node)
+        """Where a request finds a node, or a name in it, once the layer knows what has changed there."""
+        self.reports.settle(node)
         return self._address(node, name)
 
     def _address(self, node: int, name: bytes) -> Place:
@@ -425,6 +440,13 @@ class LayerFiles:
         self._users[node] += 1
         self._open[node] = file
         return number
+
+    def _add_unknown(self, node: int, layout: Layout, reads: int) -> int:
+        """Open a file that the mount has a lease on, without the layer; callers have the lock of the cache."""
+        file = self._client.use_handle(Handle(file=node, layout=layout, reads=reads))
+        if not reads or node not in self._unknown:
+            self._unknown[node] = file
+        return self._add(node, file)
 
     def _enter_new(self, folder: int, name: bytes, status: FileStatus, ticket: Ticket) -> Attributes:
         """Attributes of a file that this mount has given this name."""

@@ -7,7 +7,7 @@ So each request begins with a ticket, and its answer is kept only if nothing has
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import NamedTuple
 
@@ -26,10 +26,6 @@ SMALL = 64 << 10
 """The longest file whose bytes are kept."""
 _MOST = 1 << 17
 _MOST_BYTES = 64 << 20
-_MARGIN = 2.0
-"""Seconds before the end of a lease from which on the mount removes no names by itself."""
-_LAG = 10**9
-"""How far, in ns, what a mount knows of a server's clock may lag behind it."""
 ABSENT = 0
 """The node of a name that does not exist."""
 
@@ -41,15 +37,25 @@ class Ticket(NamedTuple):
     version: int
 
 
+class FreshFiles(NamedTuple):
+    """The ids that new files in a folder get, and their layout."""
+
+    ids: Iterator[int]
+    layout: Layout
+
+
 class _Lease:
     """What is kept of a node until a time; `names` are those in a folder, with the node of each.
 
     The node is None if it is unknown, as while the name is being changed. If they are `complete`, no others exist.
-    `alone` are the files in a folder that nobody else can use before the mount gives up the folder; the server's clock
-    showed `since` ns when the mount's showed 0. A file that is `owned` has an owner and a group.
+    A file that is `owned` has an owner and a group. The rest is in sole_cache.py: `alone` are the files in a folder
+    that nobody else can use before the mount gives up the folder; the server's clock showed `since` ns when the mount's
+    showed 0; and files that the mount creates there get their ids from `fresh`, unless that is None.
     """
 
-    __slots__ = ("alone", "attributes", "complete", "data", "layout", "names", "owned", "since", "stamp", "until")
+    __slots__ = (
+        "alone", "attributes", "complete", "data", "fresh", "layout", "names", "owned", "since", "stamp", "until",
+    )  # fmt: skip
 
     def __init__(self, until: float) -> None:
         self.until = until
@@ -62,6 +68,7 @@ class _Lease:
         self.owned = False
         self.alone: set[int] | None = None
         self.since = 0
+        self.fresh: FreshFiles | None = None
 
 
 class Writing(NamedTuple):
@@ -192,8 +199,12 @@ class LeaseCache:
             lease = self._valid(node)
             if lease is None or lease.attributes is None or not self._is_current(ticket, node):
                 return
-            if len(data) == lease.attributes.size and self._bytes + len(data) <= _MOST_BYTES:
+            if len(data) == lease.attributes.size and self.has_room(len(data)):
                 self._set_data(lease, data)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many more bytes of a file can be kept."""
+        return self._bytes + size <= _MOST_BYTES
 
     def begin_name(self, folder: int, name: bytes) -> Ticket:
         """Begin to change what a name stands for; until the answer comes, nothing is known about it."""
@@ -230,55 +241,16 @@ class LeaseCache:
             lease = self._valid(node)
             return None if lease is None else lease.data
 
-    # Folders that this mount has alone
-
     def has_lease(self, node: int) -> bool:
         with self.lock:
             return self._valid(node) is not None
 
-    def keep_alone(self, ticket: Ticket, folder: int, files: Iterable[int], now: int) -> None:
-        """Keep that the mount has a folder alone, with these files; the server's clock has just shown `now` ns."""
+    def extend(self, ticket: Ticket, node: int) -> None:
+        """The answer to a request has renewed the lease on a node, unless it has ended meanwhile."""
         with self.lock:
-            if self._valid(folder) is not None and self._is_current(ticket, folder):
-                lease = self._lease(folder, ticket.began + LEASE)
-                lease.alone, lease.since = set(files), now - int(self._clock() * 1e9)
-
-    def share(self, folders: Iterable[int] | None = None) -> None:
-        """Remove no more names by itself in these folders, or in any."""
-        with self.lock:
-            for folder in self._leases if folders is None else folders:
-                lease = self._leases.get(folder)
-                if lease is not None:
-                    lease.alone = None
-                    self._bump(folder)  # the answer to a request may still say that the mount has it alone
-
-    def remove(
-        self, folder: int, name: bytes, may_remove: Callable[[Attributes, Attributes], bool]
-    ) -> tuple[int, int] | None:
-        """Remove a name of a file from a folder, if the mount has both alone and `may_remove` allows it.
-
-        Return the file and the time of the removal by the server's clock.
-        """
-        above = self._valid(folder)
-        if above is None or above.alone is None or above.attributes is None or not above.owned:
-            return None
-        node, clock = above.names.get(name), self._clock()
-        lease = self._valid(node) if node in above.alone else None
-        if lease is None or node is None or above.until < clock + _MARGIN:
-            return None
-        now, changed = above.since + int(clock * 1e9), above.attributes.mtime  # `now` lags behind the server's clock
-        if changed >= now:
-            if changed - now > _LAG:
-                return None  # somebody has set a time in the future
-            now = changed + 1
-        if lease.attributes is None or not lease.owned or not may_remove(above.attributes, lease.attributes):
-            return None
-        above.alone.discard(node)
-        self.end((node,))
-        self._bump(folder)
-        self._set_name(above, name, ABSENT)
-        above.attributes = above.attributes._replace(mtime=now, ctime=now)
-        return node, now
+            lease = self._valid(node)
+            if lease is not None:
+                lease.until = max(lease.until, ticket.began + LEASE)
 
     # Validity, for the kernel; the caller has the lock
 
@@ -323,7 +295,7 @@ class LeaseCache:
                 size=object.size, allocated=object.allocated, mtime=changed_at, ctime=max(before.ctime, object.mtime)
             )
             old = writing.data
-            if old is not None and offset <= len(old) and end <= SMALL and self._bytes + end <= _MOST_BYTES:
+            if old is not None and offset <= len(old) and end <= SMALL and self.has_room(end):
                 self._set_data(lease, old[:offset] + bytes(data) + old[end:])
 
     # Steps

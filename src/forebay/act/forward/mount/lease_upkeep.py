@@ -37,7 +37,7 @@ class LeaseUpkeep:
         def give_up_all() -> None:
             kernel.drop(files.give_up_all())
 
-        files.removals.drop = kernel.drop
+        files.reports.drop = kernel.drop
         threading.Thread(target=self._keep_house, name="house", daemon=True).start()
         if self._who.holder:
             LeaseWatch(
