@@ -1,8 +1,8 @@
 """The layer's files for a mounted file system.
 
-When a write returns, the data servers have the bytes. What the mount has leases on, it keeps (lease_cache.py): it
-answers from that, and opens such files to read without asking. The I/O node hears of these opens only if bytes are
-missing, or before the lease ends. An inode
+When a write returns, the data servers have the bytes, except for new small files in folders that the mount has alone
+(creations.py). What the mount has leases on, it keeps (lease_cache.py): it answers from that, and opens such files to
+read without asking. The I/O node hears of these opens only if bytes are missing, or before the lease ends. An inode
 number is the id of a file in the layer, so requests lead to the right file even if somebody renames a folder above it.
 In front of another file system, folders have no ids: then this module keeps their paths.
 """
@@ -18,6 +18,7 @@ from contextlib import suppress
 from forebay.act.forward.clients.requests import Handle, Place
 from forebay.act.forward.clients.sync import Client, File
 from forebay.act.forward.mount.callers import Callers
+from forebay.act.forward.mount.creations import Creations
 from forebay.act.forward.mount.extended_attributes import ExtendedAttributes
 from forebay.act.forward.mount.file_system import Attributes, Change, FileLock, NameAbsent, User
 from forebay.act.forward.mount.layer_locks import LayerLocks
@@ -60,6 +61,7 @@ class LayerFiles:
         self.reports = Reports(self.cache, self._keeper, self._users.__contains__)
         folders = SoleFolders(self.cache, self._keeper, self.reports)
         self._removals = Removals(self.cache, folders, self.reports, self._users.__contains__)
+        self._creations = Creations(self.cache, folders, self.reports, self._add_unknown)
         self._unknown: dict[int, File] = {}  # open files that the layer may not know of, by node
         self._known: dict[int, File] = {}  # those that it knows by now
         attributes = ExtendedAttributes(client, self.cache, self._place, self._as)
@@ -210,6 +212,9 @@ class LayerFiles:
     # Open files
 
     def create(self, user: User, folder: int, name: bytes, flags: int, mode: int) -> tuple[Attributes, int]:
+        created = self._creations.create(user, folder, name, flags, mode)
+        if created is not None:
+            return created
         place, flags = self._place(folder, name), flags | os.O_CREAT
         ticket = self.cache.begin_name(folder, name)
         file, status = self._as(user, lambda caller: self._client.open_status(place, flags, mode, caller=caller), mode)
@@ -255,6 +260,8 @@ class LayerFiles:
         return count
 
     def write(self, node: int, handle: int, data: memoryview, offset: int, clear: bool) -> int:
+        if self._creations.write(node, data, offset):
+            return len(data)
         file = self._file(handle)
         writing, status = self.cache.begin_write(node), None
         try:
