@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forebay.act.forward.data import objects as objects_module
-from forebay.act.forward.data.names import Names
+from forebay.act.forward.data.name_requests import Names
 from forebay.act.forward.data.objects import Objects
 from forebay.act.forward.data.sole_leases import RANGE, SoleHolder, SoleLeases
 from forebay.act.forward.net.payloads import ROOT, Caller, LayoutFields, OnceRequest

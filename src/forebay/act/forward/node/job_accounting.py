@@ -108,8 +108,8 @@ class JobProcess:
     def count_new_file(self, began: int, now: int, file: int, layout: Layout, size: int) -> None:
         """Count a file that the process has created and written before this node has heard of it."""
         self.add_file(_UNOPENED, file, layout)
-        self.begin_request(began, _UNOPENED, 0, size, 1)
-        self.end_request(now, began, 1)
+        begin_request(self.uses, self.times, began, self.rows[_UNOPENED], 0, size, 1)
+        end_request(self.times, now, began, 1)
 
     def summary(self) -> JobPart | None:
         """What the process did; None if it did nothing."""
