@@ -29,6 +29,12 @@ def write_file(path: Path, text: str, mode: int = 0o644) -> None:
     sync_folder(path.parent)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left of files that they wrote with `write_file`. Nobody may be writing there now."""
+    for file in folder.glob(".*.new"):
+        file.unlink(missing_ok=True)
+
+
 @contextmanager
 def open_secret(text: str) -> Iterator[int]:
     """Return the descriptor of a file in memory that only its owner can read, for a process that inherits it."""

@@ -184,6 +184,16 @@ def test_what_was_made_before_a_crash_and_not_told_is_ready_after_the_next_start
     assert marks(folder) == [volume.name]
 
 
+def test_nothing_is_left_of_files_that_a_killed_agent_was_writing(service: Fake, folder: Path) -> None:
+    left = [folder / "state" / ".numbers.1.new", folder / "state" / "copies" / ".0123.plan.1.new"]
+    for file in left:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch()
+    with running(folder):
+        registered(service)
+    assert not any(file.exists() for file in left)
+
+
 def test_what_is_lost_while_the_agent_is_away_is_reported(service: Fake, folder: Path) -> None:
     with running(folder):
         registered(service)

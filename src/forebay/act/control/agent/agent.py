@@ -25,6 +25,7 @@ from forebay.act.control.api.forms import CopyForm, DiskForm, HelloForm, Level, 
 from forebay.act.control.client import Client, TurnedAway, parse_service
 from forebay.act.control.documents import ActionDocument, ActionList
 from forebay.act.control.errors import ErrorCode
+from forebay.act.files import remove_unfinished
 from forebay.act.volumes.volume import VolumeFailed
 from forebay.decide.grants.machine import Action
 from forebay.model.errors import BadInput, UserError, why
@@ -36,6 +37,7 @@ _TRIES = 5  # to bring up or remove an existing volume, before the agent reports
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between such tries: they double each time
 _SOON = 2.0  # seconds until the disks are checked after a failure: a check can take long
 _PATIENCE = 20  # tenths of a second to wait for the last commands of a killed agent
+_COPIES = "copies"  # the folder of plans and journals of copies
 _SAY_HELLO = (ErrorCode.NOT_FOUND, ErrorCode.OTHER_JOURNAL, ErrorCode.CONFLICT)
 """The codes of errors after which the agent must report its disks again."""
 
@@ -47,13 +49,15 @@ class Agent:
         settings = file.settings
         self._settings, self._node, self._say = settings, file.node, say
         self._lock_file = _lock(settings)
+        for folder in (settings.folder, settings.folder / _COPIES):
+            remove_unfinished(folder)
         self._numbers = ReportNumbers(settings.folder / "numbers")
         self._memory = JournalMemory(settings.folder / "journal")
         self._client = Client(
             parse_service(settings.service), token=settings.token, authority=settings.authority, patience=0.0
         )
         self.outbox = Outbox(self._client, settings.node, self._numbers.next, say)
-        self._copies = Copies(settings.folder / "copies", self._node.find_path, self._report_copy, self._note_server)
+        self._copies = Copies(settings.folder / _COPIES, self._node.find_path, self._report_copy, self._note_server)
         self._pool = ThreadPoolExecutor(settings.parallel, thread_name_prefix="work")
         self._changed = threading.Condition()
         self._in_hand: set[str] = set()

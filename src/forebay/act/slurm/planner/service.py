@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.act.command import CommandFailed
-from forebay.act.files import try_lock
+from forebay.act.files import remove_unfinished, try_lock
 from forebay.act.metrics import Metric, Sample
 from forebay.act.slurm.planner.cluster import SlurmCommands
 from forebay.act.slurm.planner.plan import Because, Plan
@@ -231,6 +231,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
     with (folder / "lock").open("w") as file:
         if not try_lock(file.fileno()):
             raise UserError(f"{folder}: another planner uses this folder; end it, or set schedule.folder")
+        remove_unfinished(folder)
         yield
 
 
