@@ -22,8 +22,8 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import Event
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec
-from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask
 
 GB = 10**9

@@ -38,8 +38,8 @@ from control_load import Load, cpu, post
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.act.control.service.settings import private_files
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec
-from forebay.decide.grants.rules import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import append_entries
 from forebay.model.grant import Ask

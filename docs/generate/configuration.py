@@ -16,8 +16,8 @@ from forebay.act.filesystems import settings as filesystem
 from forebay.act.forward import layer_settings
 from forebay.act.slurm.jobs import settings as jobs_file
 from forebay.act.slurm.planner import settings as planner_settings
-from forebay.decide.grants import rules
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants import grant_limits
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.history import platforms, toml
 from forebay.history.toml import Table
 from forebay.show import workers
@@ -195,7 +195,7 @@ def _keys(model: Any, at: str) -> Iterator[Key]:
         yield from _keys(found, holds)
 
 
-_RULES = {rules.Size: toml.Bytes, rules.Duration: toml.Seconds, rules.Count: int}
+_RULES = {grant_limits.Size: toml.Bytes, grant_limits.Duration: toml.Seconds, grant_limits.Count: int}
 
 
 def _rules(at: str) -> Iterator[Key]:

@@ -12,7 +12,7 @@ import pytest
 from forebay.decide.grants import commands as co
 from forebay.decide.grants.codec import from_line
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.model.errors import BadInput, Refused
 from forebay.model.grant import ENDED, LIVE, ON_DISK, Ask, State
 from support.grants import (

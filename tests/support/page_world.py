@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from forebay.act.control.service.live_state import EventRecord, Live
 from forebay.decide.grants import commands as co
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec
-from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask
 
 ANN, BEN = 1001, 1002

@@ -13,8 +13,8 @@ from forebay.act.control.api.description import EVENT, event_schemas
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
 from forebay.decide.grants.events import EVENTS, Event
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec, Stray, Trial
-from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.space import Turned
 from forebay.model.errors import BadInput
 from forebay.model.grant import Ask, State

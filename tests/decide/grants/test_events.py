@@ -6,8 +6,8 @@ import pytest
 
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import from_line, to_line
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec, Stray, Trial
-from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 from forebay.model.staging import Progress, Staging, StagingState, Step
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.model.errors import BadInput, Refused, UnknownName
 from forebay.model.grant import NoSuchGrant, NotAllowed, State, VolumeState
 from support.grants import ADMINISTRATOR, USER, Service, agent, ask, check, check_space, disk, grant_id, service

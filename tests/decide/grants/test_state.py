@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.state import Capacities
 from support.grants import ADMINISTRATOR, Service, disk, service
 

@@ -6,7 +6,7 @@ from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
 from forebay.decide.grants.events import apply_event
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.state import Tables
 from forebay.decide.grants.state_tables import BrokenJournal
 from forebay.model.grant import NEXT, Grant, State

@@ -10,9 +10,9 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.codec import plain, read
 from forebay.decide.grants.deadlines import let_time_pass
 from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import Action, CopyAction, DiskSpec
 from forebay.decide.grants.queue import sweep_queue
-from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.state import KEPT, Facts, Tables, request_key
 from forebay.model.errors import BadInput
 from forebay.model.grant import AVAILABLE, HELD, ON_DISK, Ask, Grant, State, Volume, VolumeState

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import LiveDisk, LiveNode, Stray, field_value
-from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.space import ALWAYS, FOREVER, Hold, Selection, Space, Turned, select
 from forebay.decide.grants.state_tables import Agenda, Table, UndoLog
 from forebay.model.grant import (

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec
-from forebay.decide.grants.rules import GrantRules
 from forebay.model.grant import Ask, State
 
 

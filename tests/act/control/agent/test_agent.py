@@ -21,7 +21,7 @@ from forebay.act.control.api.forms import ReportForm
 from forebay.act.volumes.directory import Directory
 from forebay.act.volumes.volume import Volume, VolumeFailed
 from forebay.decide.grants import commands as co
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.model.errors import BadInput, UserError
 from support.control_fake import Fake, served
 from support.grants import used_bytes

@@ -18,7 +18,7 @@ from forebay.act.metrics import Metric
 from forebay.decide.grants import commands as co
 from forebay.decide.grants import events as ev
 from forebay.decide.grants.control import Control
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.history.store import open_store
 from forebay.model.reasons import REFUSALS, Reason
 from generate.metrics import PARTS

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.act.control.service.node_liveness import NodeLiveness
 from forebay.decide.grants.codec import from_line
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.history.store import open_store
 from forebay.history.store.journal import read_after
 from support.control import DISK, GB, Running, running

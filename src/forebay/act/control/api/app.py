@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from forebay import __version__
 from forebay.act.control import errors
 from forebay.act.control.api import admin, grants, nodes, page
+from forebay.act.control.api.connection_limits import Calls, Seat
 from forebay.act.control.api.forms import AskForm
-from forebay.act.control.api.limits import Calls, Seat
 from forebay.act.control.api.routing import Answer, identify_caller, service_of
 from forebay.act.control.service.service import Service
 from forebay.act.control.service.settings import Limits

@@ -9,8 +9,8 @@ from typing import Annotated, Any, is_typeddict
 from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from forebay.act.control.api.connection_limits import Seat
 from forebay.act.control.api.description import ERRORS, document_response
-from forebay.act.control.api.limits import Seat
 from forebay.act.control.auth.callers import ONLY_METRICS, Peer, Who, check_administrator
 from forebay.act.control.auth.logins import Login, find_login, is_browser
 from forebay.act.control.auth.munge import call_line

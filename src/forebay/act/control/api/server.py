@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from forebay.act.control.api.app import Bounded, build
-from forebay.act.control.api.limits import Crowd, Seat, room_for
+from forebay.act.control.api.connection_limits import Crowd, Seat, room_for
 from forebay.act.control.api.proxies import MOST, Proxies, plain_address, read_head
 from forebay.act.control.auth.callers import peer_of
 from forebay.act.control.connections import describe_tls_error

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from forebay.act.control.api.limits import Calls, Crowd, Waits
+from forebay.act.control.api.connection_limits import Calls, Crowd, Waits
 from forebay.act.control.auth.callers import Authenticator
 from forebay.act.control.auth.logins import Logins, signing_key
 from forebay.act.control.auth.volume_keys import Keys

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from forebay.act.control.api.proxies import Proxies
 from forebay.act.forward.net.address import parse_address
-from forebay.decide.grants.rules import GrantRules
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.history.store import Store, database_file, has_password, resolve_database
 from forebay.history.toml import BeforeValidator, Bytes, Field, RelativePath, Seconds, Table, load_toml, validate
 from forebay.model.errors import BadInput, why

@@ -6,8 +6,8 @@ from forebay.decide.grants import events as ev
 from forebay.decide.grants.commands.permissions import Command
 from forebay.decide.grants.deadlines import forget_grants
 from forebay.decide.grants.draft import Draft
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.queue import retry_requests, sweep_queue
-from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.suspensions import try_disks
 from forebay.decide.registry import find
 from forebay.model.errors import BadInput

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from forebay.decide.grants.events.base import Event, event
+from forebay.decide.grants.grant_limits import GrantRules
 from forebay.decide.grants.machine import DiskSpec, LiveDisk, LiveNode, Stray, Suspension, Trial
-from forebay.decide.grants.rules import GrantRules
 from forebay.decide.grants.space import Turned
 from forebay.decide.grants.state import Tables
 from forebay.decide.grants.state_tables import BrokenJournal

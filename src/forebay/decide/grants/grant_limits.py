@@ -1,4 +1,4 @@
-"""The rules for grants on the live machine."""
+"""The limits of grants on the live machine, and how often a request that waits is tried: `GrantRules`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from forebay.act.control.api.app import Bounded
-from forebay.act.control.api.limits import Crowd, Waits, room_for
+from forebay.act.control.api.connection_limits import Crowd, Waits, room_for
 from forebay.act.control.api.proxies import read_head
 from forebay.act.control.auth.callers import Who
 from forebay.act.control.service.settings import Limits, ServiceSettings, read_service
