@@ -47,6 +47,7 @@ class Callers:
 def groups_of(pid: int) -> tuple[int, ...]:
     """The supplementary groups of a process; () if it has ended.
 
+    >>> import os
     >>> groups_of(os.getpid()) == tuple(sorted(os.getgroups()))
     True
     """
