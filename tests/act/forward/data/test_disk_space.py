@@ -11,11 +11,17 @@ from typing import Any
 
 import pytest
 
+from forebay.act.forward.data import objects as objects_module
 from forebay.act.forward.data.disk_space import DiskSpace
 from forebay.act.forward.data.extents import allocated_bytes
 from forebay.act.forward.data.name_database import NameStore
+from forebay.act.forward.data.name_requests import Names
+from forebay.act.forward.data.objects import Objects
+from forebay.act.forward.data.sole_leases import SoleLeases
 from forebay.act.forward.data.system_calls import KEEP_SIZE, allocate
-from forebay.act.forward.net.wire import LAST_OFFSET, Kind, pack
+from forebay.act.forward.net.payloads import ROOT, Caller
+from forebay.act.forward.net.sole_payloads import AddedFile, AddRequest, AloneRequest
+from forebay.act.forward.net.wire import LAST_OFFSET, Kind, Message, pack
 from forebay.model.layout import Layout
 from support.forward import Speaker, data_server
 from support.forward_names import KeywordNames, outcome
@@ -135,6 +141,32 @@ def test_a_full_disk_takes_no_new_names_until_there_is_room(disk: Path, names: K
     (disk / "ballast").unlink()
     names.open(b"second", create=True)
     assert [name for name, _, _ in names.readdir(b"").entries] == [b"first", b"second"]
+
+
+def test_files_that_mounts_have_created_get_all_space_but_the_reserve(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("_MUCH", "_MANY"):  # else the mount would not have the folder alone on so small a disk
+        monkeypatch.setattr(objects_module, limit, 0)
+    space, leases = DiskSpace(disk), SoleLeases()
+    space.keep_spare()
+    objects, me = Objects(disk / "objects", space=space), Caller(uid=0, gid=0, mounter=0, holder=7)
+    names = Names(NameStore(disk, space=space), 1, Layout(count=1, size=MIB), leases=leases, objects=objects)
+    with closing(objects), closing(names):
+        leases.watch(me.holder)
+        first = names.do_alone(Message(Kind.ALONE), AloneRequest(at=ROOT, caller=me)).first
+
+        def add(number: int) -> None:
+            file = AddedFile(b"%d" % number, first + number, 0o644, 0, 0, bytes(512 * KIB))
+            request = AddRequest(at=ROOT, files=[file], layout=(1, MIB, 0), time=0, caller=me)
+            assert not names.do_add(Message(Kind.ADD), request).files[0].refused
+
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
+            for number in range(1, 100):
+                add(number)
+        count = len(names.list_names(ROOT).entries)
+        assert 30 < count < 64 and len(list(disk.glob("objects/*/*"))) == count
+        assert available(disk) >= space.margin
 
 
 def test_a_server_starts_on_a_disk_without_a_free_byte(disk: Path) -> None:

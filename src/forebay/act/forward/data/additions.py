@@ -8,9 +8,10 @@ import errno
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from forebay.act.forward.data import permissions
-from forebay.act.forward.data.name_database import REMOVED, Node
+from forebay.act.forward.data.name_database import PER_NAME, REMOVED, Node
 from forebay.act.forward.data.name_lookup import Place, caller_of
 from forebay.act.forward.data.paths import split_path
 from forebay.act.forward.data.permissions import SEARCH, WRITE, check_access, system_error
@@ -99,6 +100,7 @@ class AdditionRequests(PlacementRequests):
         filled = [(file, node) for file, node in files if file.data]
         if objects is None:
             raise system_error(errno.EOPNOTSUPP)
+        self._store.claim(sum(PER_NAME + len(file.data) for file, _ in files))
         if filled:
             with self._store:
                 for _, node in filled:
@@ -119,8 +121,7 @@ class AdditionRequests(PlacementRequests):
             for _, node in filled:
                 with suppress(OSError):  # what fails here stays in the list of pending files
                     objects.forget(node.id)
-                    with self._store:
-                        self._store.remove_unnamed([node.id])
+                    self._store.change(partial(self._store.remove_unnamed, [node.id]))
             raise
         return sizes
 
