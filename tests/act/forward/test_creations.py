@@ -61,14 +61,6 @@ def layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeThrea
         yield made
 
 
-@pytest.fixture
-def mounts(layer: NodeThread) -> Iterator[tuple[Mount, Mount]]:
-    one, other = Mount(layer), Mount(layer)
-    yield one, other
-    one.close()
-    other.close()
-
-
 def hold(mount: Mount, name: bytes = b"d", user: User = ME, mode: int = 0o755) -> int:
     """Make a folder that the mount has alone."""
     folder = mount.files.mkdir(ME, ROOT, name, mode).node

@@ -31,14 +31,6 @@ def layer(tmp_path: Path) -> Iterator[NodeThread]:
 
 
 @pytest.fixture
-def mounts(layer: NodeThread) -> Iterator[tuple[Mount, Mount]]:
-    one, other = Mount(layer), Mount(layer)
-    yield one, other
-    one.close()
-    other.close()
-
-
-@pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Messages of mounts, and of I/O nodes to servers, by kind."""
     counts: Counter[str] = Counter()

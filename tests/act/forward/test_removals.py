@@ -50,14 +50,6 @@ def layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeThrea
         yield made
 
 
-@pytest.fixture
-def mounts(layer: NodeThread) -> Iterator[tuple[Mount, Mount]]:
-    one, other = Mount(layer), Mount(layer)
-    yield one, other
-    one.close()
-    other.close()
-
-
 def hold(mount: Mount, files: str = "abc", name: bytes = b"d", user: User = ME) -> int:
     """Make a folder that the mount has alone, with these files."""
     folder = mount.files.mkdir(ME, ROOT, name, 0o755).node
